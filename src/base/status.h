@@ -31,10 +31,10 @@ class [[nodiscard]] Status {
 // tcSystemError whose sentence ends with the text of `error` (an errno value).
 [[gnu::format(printf, 2, 3)]] Status SystemError(int error, const char* format, ...);
 
-#define TC_RETURN_IF_ERROR(expression)            \
-  do {                                            \
-    ::tc::Status tc_status_ = (expression);       \
-    if (!tc_status_.ok()) return tc_status_;      \
+#define TC_RETURN_IF_ERROR(expression)       \
+  do {                                       \
+    ::tc::Status tc_status_ = (expression);  \
+    if (!tc_status_.ok()) return tc_status_; \
   } while (false)
 
 }  // namespace tc

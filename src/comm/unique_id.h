@@ -1,4 +1,5 @@
-// What a tcUniqueId holds: a public name under which rank 0 listens, and the secrets by which both ends know each other.
+// What a tcUniqueId holds: a public name under which rank 0 listens, and the secrets by which both ends know each
+// other.
 #pragma once
 
 #include <array>
@@ -17,7 +18,7 @@ struct UniqueId {
   std::array<uint8_t, 32> root_secret;    // rank 0 shows it to a joining rank
 };
 
-Status MakeUniqueId(UniqueId* id);                // from the system's random source
+Status MakeUniqueId(UniqueId* id);                   // from the system's random source
 UniqueId UniqueIdFromString(std::string_view text);  // the same for the same text, everywhere
 
 tcUniqueId Encode(const UniqueId& id);

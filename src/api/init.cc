@@ -1,0 +1,175 @@
+// Start and end of communicators.
+#include <algorithm>
+#include <vector>
+
+#include "api/export.h"
+#include "api/group.h"
+#include "api/settings.h"
+#include "api/structs.h"
+#include "comm/unique_id.h"
+
+namespace tc::api {
+namespace {
+
+// What the tcConfig_t and the environment of one call come to.
+struct Plan {
+  tcBackend_t backend = tcBackendHost;
+  CommSettings settings;
+};
+
+Status ReadConfig(const tcConfig_t* config, Plan* plan) {
+  tcConfig_t complete = DefaultConfig();
+  TC_RETURN_IF_ERROR(ReadStruct("config", config, &complete));
+  Env env;
+  TC_RETURN_IF_ERROR(ReadEnv(&env));
+  TC_RETURN_IF_ERROR(ChooseBackend(complete.backend, env, &plan->backend));
+  return ResolveSettings(complete, env, &plan->settings);
+}
+
+Status CheckRanks(int n_ranks) {
+  if (n_ranks >= 1 && n_ranks <= TC_MAX_RANKS) return {};
+  return Error(tcInvalidArgument, "nRanks is %d; a communicator has 1 to %d ranks", n_ranks, TC_MAX_RANKS);
+}
+
+Status Join(const UniqueId& id, int n_ranks, int rank, const Plan& plan, tcComm_t* handle) {
+  std::unique_ptr<Backend> backend;
+  TC_RETURN_IF_ERROR(MakeBackend(plan.backend, plan.settings, n_ranks, &backend));
+  std::shared_ptr<Communicator> comm;
+  TC_RETURN_IF_ERROR(Communicator::Create(id, n_ranks, rank, plan.settings, std::move(backend), &comm));
+  *handle = Comms().Add(std::move(comm));
+  return {};
+}
+
+Status PrepareInit(tcComm_t* comm, int n_ranks, const tcUniqueId* encoded, int rank, const tcConfig_t* config,
+                   UniqueId* id, Plan* plan) {
+  TC_RETURN_IF_ERROR(CheckOutput("comm", comm));
+  *comm = nullptr;
+  TC_RETURN_IF_ERROR(CheckRanks(n_ranks));
+  if (rank < 0 || rank >= n_ranks) {
+    return Error(tcInvalidArgument, "rank is %d; with nRanks %d it must be 0 to %d", rank, n_ranks, n_ranks - 1);
+  }
+  if (encoded == nullptr) return Error(tcInvalidArgument, "the unique id is NULL");
+  TC_RETURN_IF_ERROR(Decode(*encoded, id));
+  return ReadConfig(config, plan);
+}
+
+Status PrepareInitAll(tcComm_t* comms, int n_ranks, const int* devices, const tcConfig_t* config, UniqueId* id,
+                      std::vector<Plan>* plans) {
+  TC_RETURN_IF_ERROR(CheckOutput("comms", comms));
+  TC_RETURN_IF_ERROR(CheckRanks(n_ranks));
+  std::fill_n(comms, n_ranks, nullptr);
+  Plan plan;
+  TC_RETURN_IF_ERROR(ReadConfig(config, &plan));
+  plans->assign(n_ranks, plan);
+  for (int rank = 0; rank < n_ranks; ++rank) {
+    (*plans)[rank].settings.device = devices != nullptr ? devices[rank] : rank;
+    if ((*plans)[rank].settings.device < 0) {
+      return Error(tcInvalidArgument, "devices[%d] is %d; it must be a device's number", rank, devices[rank]);
+    }
+  }
+  return MakeUniqueId(id);
+}
+
+Status JoinAll(const UniqueId& id, const std::vector<Plan>& plans, tcComm_t* comms) {
+  std::vector<std::function<Status()>> joins;
+  for (size_t rank = 0; rank < plans.size(); ++rank) {
+    joins.push_back([&, rank] {
+      return Join(id, static_cast<int>(plans.size()), static_cast<int>(rank), plans[rank], &comms[rank]);
+    });
+  }
+  const Status joined = RunTogether(joins);
+  for (size_t rank = 0; rank < plans.size() && !joined.ok(); ++rank) {
+    std::shared_ptr<Communicator> half;
+    if (comms[rank] != nullptr) (void)Comms().Remove(std::exchange(comms[rank], nullptr), &half);
+  }
+  return joined;
+}
+
+Status SplitFrom(Communicator& parent, int color, int key, tcComm_t* handle, const Plan& plan) {
+  Communicator::SplitGroup group;
+  TC_RETURN_IF_ERROR(parent.Split(color, key, &group));
+  return group.n_ranks == 0 ? Status() : Join(group.id, group.n_ranks, group.rank, plan, handle);
+}
+
+}  // namespace
+}  // namespace tc::api
+
+using namespace tc;       // NOLINT: only entry points follow
+using namespace tc::api;  // NOLINT
+
+TC_EXPORT(tcResult_t, tcGetVersion, (int* version)) {
+  if (const Status bad = CheckOutput("version", version); !bad.ok()) return Report("tcGetVersion", bad);
+  *version = TC_VERSION_CODE;
+  return tcSuccess;
+}
+
+TC_EXPORT(tcResult_t, tcGetUniqueId, (tcUniqueId * id)) {
+  Status status = CheckOutput("id", id);
+  UniqueId fresh;
+  if (status.ok()) status = MakeUniqueId(&fresh);
+  if (status.ok()) *id = Encode(fresh);
+  return Report("tcGetUniqueId", status);
+}
+
+TC_EXPORT(tcResult_t, tcUniqueIdFromString, (const char* text, tcUniqueId* id)) {
+  Status status = CheckOutput("id", id);
+  if (status.ok() && (text == nullptr || text[0] == '\0')) {
+    status = Error(tcInvalidArgument, "the text is %s; pass a string that all ranks know", text ? "empty" : "NULL");
+  }
+  if (status.ok()) *id = Encode(UniqueIdFromString(text));
+  return Report("tcUniqueIdFromString", status);
+}
+
+TC_EXPORT(tcResult_t, tcInitComm,
+          (tcComm_t * comm, int nRanks, const tcUniqueId* id, int rank, const tcConfig_t* config)) {
+  UniqueId decoded;
+  Plan plan;
+  if (const Status bad = PrepareInit(comm, nRanks, id, rank, config, &decoded, &plan); !bad.ok()) {
+    return Report("tcInitComm", bad);
+  }
+  return Collective("tcInitComm", [=] { return Join(decoded, nRanks, rank, plan, comm); });
+}
+
+TC_EXPORT(tcResult_t, tcInitCommAll, (tcComm_t * comms, int nRanks, const int* devices, const tcConfig_t* config)) {
+  UniqueId id;
+  std::vector<Plan> plans;
+  if (const Status bad = PrepareInitAll(comms, nRanks, devices, config, &id, &plans); !bad.ok()) {
+    return Report("tcInitCommAll", bad);
+  }
+  return Collective("tcInitCommAll", [=] { return JoinAll(id, plans, comms); });
+}
+
+TC_EXPORT(tcResult_t, tcCommSplit, (tcComm_t comm, int color, int key, tcComm_t* newComm, const tcConfig_t* config)) {
+  std::shared_ptr<Communicator> parent;
+  Status status = CheckOutput("newComm", newComm);
+  if (status.ok()) *newComm = nullptr;
+  if (status.ok()) status = FindComm(comm, &parent);
+  if (status.ok() && color < 0 && color != TC_SPLIT_NOCOLOR) {
+    status = Error(tcInvalidArgument, "color is %d; it must be 0 or more, or TC_SPLIT_NOCOLOR", color);
+  }
+  Plan plan;
+  if (status.ok()) status = ReadConfig(config, &plan);
+  if (!status.ok()) return Report("tcCommSplit", status, parent.get());
+  if (config == nullptr) plan.settings = parent->settings();
+  return Collective("tcCommSplit", [=] { return SplitFrom(*parent, color, key, newComm, plan); });
+}
+
+TC_EXPORT(tcResult_t, tcCommFinalize, (tcComm_t comm)) {
+  std::shared_ptr<Communicator> found;
+  if (const Status bad = FindComm(comm, &found); !bad.ok()) return Report("tcCommFinalize", bad);
+  return Collective("tcCommFinalize", [=] { return found->Finalize(); });
+}
+
+TC_EXPORT(tcResult_t, tcCommDestroy, (tcComm_t comm)) {
+  std::shared_ptr<Communicator> removed;
+  const Status status = Comms().Remove(comm, &removed);
+  if (status.ok()) WindowHandles().RemoveIf([&](const WindowHandle& window) { return window.comm == comm; });
+  return Report("tcCommDestroy", status);
+}
+
+TC_EXPORT(tcResult_t, tcCommAbort, (tcComm_t comm)) {
+  return WithComm("tcCommAbort", comm, [](Communicator& found) {
+    found.Abort();
+    return Status();
+  });
+}

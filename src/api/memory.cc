@@ -1,0 +1,95 @@
+// Memory, windows, streams.
+#include "api/export.h"
+#include "api/group.h"
+#include "api/settings.h"
+#include "comm/allocation.h"
+#include "host/segment.h"
+
+namespace tc::api {
+namespace {
+
+Status Allocate(void** ptr, size_t bytes) {
+  TC_RETURN_IF_ERROR(CheckOutput("ptr", ptr));
+  *ptr = nullptr;
+  if (bytes == 0) return {};
+  Env env;
+  TC_RETURN_IF_ERROR(ReadEnv(&env));
+  tcBackend_t backend = tcBackendHost;
+  TC_RETURN_IF_ERROR(ChooseBackend(tcBackendAuto, env, &backend));
+  std::shared_ptr<Segment> segment;
+  TC_RETURN_IF_ERROR(host::AllocateShared(bytes, &segment));
+  *ptr = segment->base();
+  Allocations::Instance().Add(std::move(segment));
+  return {};
+}
+
+}  // namespace
+}  // namespace tc::api
+
+using namespace tc;       // NOLINT: only entry points follow
+using namespace tc::api;  // NOLINT
+
+TC_EXPORT(tcResult_t, tcMemAlloc, (void** ptr, size_t bytes)) { return Report("tcMemAlloc", Allocate(ptr, bytes)); }
+
+TC_EXPORT(tcResult_t, tcMemFree, (void* ptr)) {
+  return ptr == nullptr ? tcSuccess : Report("tcMemFree", Allocations::Instance().Remove(ptr));
+}
+
+TC_EXPORT(tcResult_t, tcCommRegister, (tcComm_t comm, void* ptr, size_t bytes, tcWindow_t* window)) {
+  std::shared_ptr<Communicator> found;
+  Status status = CheckOutput("window", window);
+  if (status.ok()) *window = nullptr;
+  if (status.ok()) status = FindComm(comm, &found);
+  if (!status.ok()) return Report("tcCommRegister", status);
+  return Collective("tcCommRegister", [=] {
+    std::shared_ptr<const Window> made;
+    TC_RETURN_IF_ERROR(found->Register(ptr, bytes, &made));
+    *window = WindowHandles().Add(std::make_shared<WindowHandle>(WindowHandle{comm, made->index}));
+    return Status();
+  });
+}
+
+TC_EXPORT(tcResult_t, tcCommDeregister, (tcComm_t comm, tcWindow_t window)) {
+  std::shared_ptr<Communicator> found;
+  std::shared_ptr<WindowHandle> handle;
+  Status status = FindComm(comm, &found);
+  if (status.ok()) status = WindowHandles().Find(window, &handle);
+  if (status.ok() && handle->comm != comm) {
+    status = Error(tcInvalidArgument, "the window was registered with another communicator");
+  }
+  if (!status.ok()) return Report("tcCommDeregister", status);
+  return Collective("tcCommDeregister", [=] {
+    TC_RETURN_IF_ERROR(found->Deregister(handle->index));
+    std::shared_ptr<WindowHandle> removed;
+    return WindowHandles().Remove(window, &removed);
+  });
+}
+
+TC_EXPORT(tcResult_t, tcStreamCreate, (tcComm_t comm, tcStream_t* stream)) {
+  return WithComm("tcStreamCreate", comm, [&](Communicator& found) {
+    TC_RETURN_IF_ERROR(CheckOutput("stream", stream));
+    return found.backend().CreateStream(stream);
+  });
+}
+
+TC_EXPORT(tcResult_t, tcStreamDestroy, (tcComm_t comm, tcStream_t stream)) {
+  return WithComm("tcStreamDestroy", comm, [&](Communicator& found) { return found.backend().DestroyStream(stream); });
+}
+
+TC_EXPORT(tcResult_t, tcStreamSynchronize, (tcComm_t comm, tcStream_t stream)) {
+  std::shared_ptr<Communicator> found;
+  Status status = FindComm(comm, &found);
+  if (status.ok()) status = found->backend().SynchronizeStream(stream);
+  if (!status.ok()) return Report("tcStreamSynchronize", status, found.get());
+  return found->TakeAsyncError();  // its sentence is the communicator's last error already
+}
+
+TC_EXPORT(tcResult_t, tcMemcpyAsync, (tcComm_t comm, void* dst, const void* src, size_t bytes, tcStream_t stream)) {
+  return WithComm("tcMemcpyAsync", comm, [&](Communicator& found) {
+    if (bytes == 0) return Status();
+    if (dst == nullptr || src == nullptr) {
+      return Error(tcInvalidArgument, "%s is NULL", dst == nullptr ? "dst" : "src");
+    }
+    return found.backend().MemcpyAsync(dst, src, bytes, stream);
+  });
+}

@@ -1,0 +1,20 @@
+// From a tcConfig_t and the environment to a communicator's settings and backend.
+#pragma once
+
+#include <memory>
+
+#include "base/env.h"
+#include "comm/communicator.h"
+
+namespace tc::api {
+
+// Environment over configuration over default.
+Status ResolveSettings(const tcConfig_t& config, const Env& env, CommSettings* settings);
+
+// For a rank of a communicator of `n_ranks`.
+Status MakeBackend(tcBackend_t wanted, const CommSettings& settings, int n_ranks, std::unique_ptr<Backend>* backend);
+
+// tcBackendHost or tcBackendCuda: what the configuration, the environment and this machine come to.
+Status ChooseBackend(tcBackend_t configured, const Env& env, tcBackend_t* backend);
+
+}  // namespace tc::api

@@ -1,0 +1,151 @@
+#include "base/env.h"
+
+#include <strings.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <mutex>
+
+#include "base/log.h"
+
+extern char** environ;
+
+namespace tc {
+namespace {
+
+template <class Integer>
+bool ParseInteger(const std::string& text, Integer low, Integer high, Integer* value) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, *value);
+  return error == std::errc() && stop == end && *value >= low && *value <= high;
+}
+
+bool ParseMilliseconds(const std::string& text, int* value) {
+  return ParseInteger(text, 1, std::numeric_limits<int>::max(), value);
+}
+
+bool ParseMilliseconds(const std::string& text, std::optional<int>* value) {
+  int parsed = 0;
+  if (!ParseMilliseconds(text, &parsed)) return false;
+  *value = parsed;
+  return true;
+}
+
+bool ParseBytes(std::string text, std::optional<size_t>* value) {
+  size_t unit = 1;
+  if (!text.empty()) {
+    switch (text.back()) {
+      case 'K':
+        unit = size_t{1} << 10;
+        break;
+      case 'M':
+        unit = size_t{1} << 20;
+        break;
+      case 'G':
+        unit = size_t{1} << 30;
+        break;
+    }
+    if (unit != 1) text.pop_back();
+  }
+  size_t count = 0;
+  if (!ParseInteger(text, size_t{1}, std::numeric_limits<size_t>::max() / unit, &count)) return false;
+  *value = count * unit;
+  return true;
+}
+
+bool ParseBackend(const std::string& text, tcBackend_t* backend) {
+  constexpr const char* kNames[] = {"auto", "host", "cuda"};
+  for (tcBackend_t candidate = tcBackendAuto; candidate <= tcBackendCuda; ++candidate) {
+    if (::strcasecmp(text.c_str(), kNames[candidate]) == 0) {
+      *backend = candidate;
+      return true;
+    }
+  }
+  return false;
+}
+
+void WarnOfMisspeltNames() {
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string name(*entry, std::strcspn(*entry, "="));
+    if (name.rfind("TC_", 0) != 0) continue;
+    const EnvVariable* nearest = nullptr;
+    size_t distance = 3;
+    for (const EnvVariable& variable : EnvTable()) {
+      if (const size_t d = EditDistance(name, variable.name); d < distance) {
+        nearest = &variable;
+        distance = d;
+      }
+    }
+    if (nearest != nullptr && distance > 0) {
+      Log(tcLogWarn, "the environment has %s, which is not a variable of this library; did you mean %s?", name.c_str(),
+          nearest->name);
+    }
+  }
+}
+
+}  // namespace
+
+const std::vector<EnvVariable>& EnvTable() {
+  static const std::vector<EnvVariable> table = {
+      {"TC_DEBUG", "none, error, warn, info or trace", "error", "Which log lines are shown.",
+       [](const std::string& text, Env*) { return ParseLogLevel(text) >= 0; }},
+      {"TC_DEBUG_FILE", "file name", "stderr", "Where log lines go; %h is the host name, %p the process id.",
+       [](const std::string&, Env*) { return true; }},
+      {"TC_BACKEND", "auto, host or cuda", "auto", "Overrides tcConfig_t::backend.",
+       [](const std::string& text, Env* env) { return ParseBackend(text, &env->backend); }},
+      {"TC_BOOTSTRAP_DIR", "directory", "an abstract socket",
+       "Directory that all ranks share, for their meeting socket: needed where containers have network namespaces of "
+       "their own.",
+       [](const std::string& text, Env* env) {
+         env->bootstrap_dir = text;
+         return !text.empty();
+       }},
+      {"TC_INIT_TIMEOUT_MS", "milliseconds, 1 or more", "60000",
+       "How long init, split, register and finalize wait for the other ranks.",
+       [](const std::string& text, Env* env) { return ParseMilliseconds(text, &env->init_timeout_ms); }},
+      {"TC_TIMEOUT_MS", "milliseconds, 1 or more", "60000",
+       "Overrides tcConfig_t::timeoutMs: the longest wait inside an operator that all ranks have entered.",
+       [](const std::string& text, Env* env) { return ParseMilliseconds(text, &env->timeout_ms); }},
+      {"TC_ENTRY_TIMEOUT_MS", "milliseconds, 1 or more", "1800000",
+       "Overrides tcConfig_t::entryTimeoutMs: the longest wait for a rank to enter an operator.",
+       [](const std::string& text, Env* env) { return ParseMilliseconds(text, &env->entry_timeout_ms); }},
+      {"TC_WORKSPACE_BYTES", "bytes, or a number with K, M or G", "256M",
+       "Overrides tcConfig_t::workspaceBytes: staging memory for data that is not registered.",
+       [](const std::string& text, Env* env) { return ParseBytes(text, &env->workspace_bytes); }},
+      {"TC_HOST_THREADS", "number, 1 to 1024", "the processors divided by the ranks, at least 1",
+       "Compute threads of each rank on the host backend.",
+       [](const std::string& text, Env* env) { return ParseInteger(text, 1, 1024, &env->host_threads); }},
+  };
+  return table;
+}
+
+size_t EditDistance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({substituted, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+Status ReadEnv(Env* env) {
+  static std::once_flag warned;
+  std::call_once(warned, WarnOfMisspeltNames);
+  for (const EnvVariable& variable : EnvTable()) {
+    const char* text = std::getenv(variable.name);
+    if (text == nullptr || variable.parse(text, env)) continue;
+    return Error(tcInvalidArgument, "the environment variable %s is \"%s\"; it takes %s (default: %s)", variable.name,
+                 text, variable.type, variable.fallback);
+  }
+  return {};
+}
+
+}  // namespace tc

@@ -1,0 +1,42 @@
+// The TC_* environment: one table says name, type, default and meaning of every variable; docs/ENVIRONMENT.md shows it.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "tc.h"
+
+namespace tc {
+
+// What the environment says; a variable that is not set leaves its field as it is here.
+struct Env {
+  tcBackend_t backend = tcBackendAuto;
+  std::string bootstrap_dir;
+  int init_timeout_ms = 60'000;
+  std::optional<int> timeout_ms;        // over tcConfig_t::timeoutMs
+  std::optional<int> entry_timeout_ms;  // over tcConfig_t::entryTimeoutMs
+  std::optional<size_t> workspace_bytes;
+  int host_threads = 0;  // 0: the processor's share of one rank
+};
+
+struct EnvVariable {
+  const char* name;
+  const char* type;
+  const char* fallback;  // the default, in words
+  const char* meaning;
+  bool (*parse)(const std::string& text, Env* env);
+};
+
+const std::vector<EnvVariable>& EnvTable();
+
+// Reads the environment: tcInvalidArgument names a variable whose value is bad. Unknown TC_* names that look like a
+// misspelt one are warned about, once a process.
+Status ReadEnv(Env* env);
+
+// The number of single-character edits between two names.
+size_t EditDistance(const std::string& a, const std::string& b);
+
+}  // namespace tc

@@ -1,0 +1,282 @@
+#include "comm/communicator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+#include "comm/allocation.h"
+#include "protocol/abort.h"
+#include "protocol/cpu_memory.h"
+
+namespace tc {
+namespace {
+
+// Bump when the meaning of ControlBlock or of an operator's signals changes.
+constexpr int kProtocolVersion = 1;
+
+template <class Value>
+std::string ToBytes(const Value& value) {
+  return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+template <class Value>
+bool FromBytes(const std::string& bytes, Value* value) {
+  if (bytes.size() != sizeof(*value)) return false;
+  std::memcpy(value, bytes.data(), sizeof(*value));
+  return true;
+}
+
+std::string Fingerprint(const CommSettings& settings, const Backend& backend) {
+  return Format("TileComm %d.%d.%d, protocol %d, %s backend, workspaceBytes %zu", TC_MAJOR, TC_MINOR, TC_PATCH,
+                kProtocolVersion, backend.name(), settings.workspace_bytes);
+}
+
+}  // namespace
+
+const Window& FindWindow(const Windows& windows, int64_t index) {
+  return **std::find_if(windows.begin(), windows.end(), [&](const auto& window) { return window->index == index; });
+}
+
+Communicator::Communicator(const CommSettings& settings, std::unique_ptr<Backend> backend)
+    : settings_(settings), backend_(std::move(backend)), windows_(std::make_shared<Windows>()) {}
+
+Status Communicator::Create(const UniqueId& id, int n_ranks, int rank, const CommSettings& settings,
+                            std::unique_ptr<Backend> backend, std::shared_ptr<Communicator>* comm) {
+  std::shared_ptr<Communicator> made(new Communicator(settings, std::move(backend)));
+  made->view_.rank = rank;
+  made->view_.n_ranks = n_ranks;
+  TC_RETURN_IF_ERROR(Bootstrap::Connect({.id = id,
+                                         .n_ranks = n_ranks,
+                                         .rank = rank,
+                                         .fingerprint = Fingerprint(settings, *made->backend_),
+                                         .directory = settings.bootstrap_dir,
+                                         .timeout = settings.init_timeout},
+                                        &made->bootstrap_));
+  TC_RETURN_IF_ERROR(made->MapControl());
+  Log(tcLogInfo, "%s: communicator of %d ranks on the %s backend", made->Who().c_str(), n_ranks,
+      made->backend_->name());
+  *comm = std::move(made);
+  return {};
+}
+
+Communicator::~Communicator() { backend_->Drain(); }
+
+std::string Communicator::Who() const {
+  std::string who = "rank " + std::to_string(rank());
+  return settings_.name.empty() ? who : who + " of " + settings_.name;
+}
+
+Status Communicator::ShareSegment(const Status& mine, const std::shared_ptr<Segment>& segment, size_t offset,
+                                  size_t bytes, std::vector<std::shared_ptr<Segment>>* mappings,
+                                  std::vector<std::byte*>* bases) {
+  struct Offer {
+    SegmentTicket ticket;
+    uint64_t offset;
+    uint64_t bytes;
+  };
+  Offer offer{};
+  if (segment != nullptr) offer = {SegmentTable::Instance().Add(segment), offset, bytes};
+  std::vector<std::string> payloads;
+  TC_RETURN_IF_ERROR(bootstrap_->AllGather(mine, ToBytes(offer), &payloads));
+
+  std::vector<Offer> offers(payloads.size());
+  bool one_process = true;
+  for (size_t peer = 0; peer < payloads.size(); ++peer) {
+    if (!FromBytes(payloads[peer], &offers[peer])) {
+      return Error(tcInternalError, "rank %zu sent a segment offer of %zu bytes", peer, payloads[peer].size());
+    }
+    one_process = one_process && SegmentTable::Instance().IsOwn(offers[peer].ticket) &&
+                  offers[peer].ticket.process == offers[0].ticket.process;
+  }
+  // Whether the ranks share one process is the same answer on all of them, so all skip the descriptors or none does.
+  std::vector<UniqueFd> fds;
+  if (!one_process) TC_RETURN_IF_ERROR(bootstrap_->AllGatherFds(segment->fd(), &fds));
+
+  Status mapped;
+  mappings->resize(offers.size());
+  bases->resize(offers.size());
+  for (size_t peer = 0; peer < offers.size() && mapped.ok(); ++peer) {
+    (*mappings)[peer] = SegmentTable::Instance().Find(offers[peer].ticket);
+    if ((*mappings)[peer] == nullptr) mapped = backend_->Import(offers[peer].ticket, fds[peer], &(*mappings)[peer]);
+    if (mapped.ok()) (*bases)[peer] = (*mappings)[peer]->base() + offers[peer].offset;
+  }
+  // Nobody goes on, and nobody lets go of its own segment, before all have mapped it.
+  return bootstrap_->AllGather(mapped, "", &payloads);
+}
+
+Status Communicator::MapControl() {
+  if (n_ranks() == 1) {  // no peer, so nothing to share and nothing to stage
+    lone_control_ = std::make_unique<ControlBlock>();
+    view_.control[0] = lone_control_.get();
+    return {};
+  }
+  std::shared_ptr<Segment> segment;
+  const size_t bytes = sizeof(ControlBlock) + settings_.workspace_bytes;
+  const Status allocated = backend_->Allocate(bytes, &segment);
+  std::vector<std::byte*> bases;
+  TC_RETURN_IF_ERROR(ShareSegment(allocated, segment, 0, bytes, &control_mappings_, &bases));
+  for (int peer = 0; peer < n_ranks(); ++peer) {
+    view_.control[peer] = reinterpret_cast<ControlBlock*>(bases[peer]);
+    view_.workspace[peer] = bases[peer] + sizeof(ControlBlock);
+  }
+  return {};
+}
+
+Status Communicator::Split(int color, int key, SplitGroup* group) {
+  struct Choice {
+    int32_t color;
+    int32_t key;
+    UniqueId id;
+  };
+  Choice mine{color, key, {}};
+  const Status ready = Usable();
+  const Status made = ready.ok() ? MakeUniqueId(&mine.id) : ready;
+  std::vector<std::string> payloads;
+  TC_RETURN_IF_ERROR(bootstrap_->AllGather(made, ToBytes(mine), &payloads));
+  std::vector<std::pair<int32_t, int>> members;  // (key, old rank), the new order
+  std::vector<Choice> choices(payloads.size());
+  for (size_t peer = 0; peer < payloads.size(); ++peer) {
+    if (!FromBytes(payloads[peer], &choices[peer])) {
+      return Error(tcInternalError, "rank %zu sent a split choice of %zu bytes", peer, payloads[peer].size());
+    }
+    if (choices[peer].color == color) members.emplace_back(choices[peer].key, static_cast<int>(peer));
+  }
+  if (color == TC_SPLIT_NOCOLOR) return {};
+  std::sort(members.begin(), members.end());
+  group->id = choices[members.front().second].id;
+  group->n_ranks = static_cast<int>(members.size());
+  group->rank = static_cast<int>(std::find(members.begin(), members.end(), std::pair(key, rank())) - members.begin());
+  return {};
+}
+
+Status Communicator::Register(void* ptr, size_t bytes, std::shared_ptr<const Window>* window) {
+  Status ready = Usable();
+  std::shared_ptr<Segment> segment;
+  size_t offset = 0;
+  if (ready.ok()) ready = Allocations::Instance().Find(ptr, bytes, &segment, &offset);
+  auto made = std::make_shared<Window>();
+  std::vector<std::byte*> bases;
+  TC_RETURN_IF_ERROR(ShareSegment(ready, segment, offset, bytes, &made->mappings, &bases));
+  std::copy(bases.begin(), bases.end(), made->base.begin());
+  made->local = static_cast<std::byte*>(ptr);
+  made->bytes = bytes;
+  std::lock_guard lock(mutex_);
+  made->index = next_window_++;
+  auto windows = std::make_shared<Windows>(*windows_);
+  windows->push_back(made);
+  windows_ = std::move(windows);
+  counters_.window_bytes += bytes;
+  *window = std::move(made);
+  return {};
+}
+
+Status Communicator::Deregister(int64_t index) {
+  // Peers may still store into this rank's part, so nobody unmaps before everybody has finished.
+  backend_->Drain();
+  std::vector<std::string> payloads;
+  TC_RETURN_IF_ERROR(bootstrap_->AllGather(Usable(), ToBytes(index), &payloads));
+  for (size_t peer = 0; peer < payloads.size(); ++peer) {
+    int64_t other = -1;
+    if (!FromBytes(payloads[peer], &other) || other != index) {
+      return Error(
+          tcInvalidUsage,
+          "%s deregisters its window %lld, rank %zu its window %lld; deregister in the same order on every rank",
+          Who().c_str(), static_cast<long long>(index), peer, static_cast<long long>(other));
+    }
+  }
+  std::lock_guard lock(mutex_);
+  auto windows = std::make_shared<Windows>(*windows_);
+  std::erase_if(*windows, [&](const auto& window) {
+    if (window->index != index) return false;
+    counters_.window_bytes -= window->bytes;
+    return true;
+  });
+  windows_ = std::move(windows);
+  return {};
+}
+
+std::shared_ptr<const Windows> Communicator::windows() const {
+  std::lock_guard lock(mutex_);
+  return windows_;
+}
+
+Destination Communicator::Locate(const Windows& windows, const void* ptr, size_t bytes) {
+  const auto* begin = static_cast<const std::byte*>(ptr);
+  for (const auto& window : windows) {
+    if (begin >= window->local && bytes <= window->bytes &&
+        static_cast<size_t>(begin - window->local) <= window->bytes - bytes) {
+      return {window->index, static_cast<uint64_t>(begin - window->local)};
+    }
+  }
+  return {};
+}
+
+Status Communicator::Finalize() {
+  backend_->Drain();
+  std::vector<std::string> payloads;
+  TC_RETURN_IF_ERROR(bootstrap_->AllGather(Usable(), "", &payloads));
+  std::lock_guard lock(mutex_);
+  finalized_ = true;
+  return {};
+}
+
+void Communicator::Abort() {
+  Fail(Error(tcAborted, "%s: tcCommAbort was called here; destroy this communicator", Who().c_str()));
+  PublishAbort<CpuMemory>(view_);
+}
+
+Status Communicator::fatal() const {
+  std::lock_guard lock(mutex_);
+  return fatal_;
+}
+
+Status Communicator::Usable() const {
+  std::lock_guard lock(mutex_);
+  if (!fatal_.ok()) {
+    return Error(fatal_.code(), "the communicator has ended (%s); destroy it and make a new one",
+                 fatal_.sentence().c_str());
+  }
+  if (finalized_) {
+    return Error(tcInvalidUsage, "%s: the communicator was finalized; only tcCommDestroy is left", Who().c_str());
+  }
+  return {};
+}
+
+void Communicator::Fail(const Status& status) {
+  std::lock_guard lock(mutex_);
+  if (!fatal_.ok()) return;
+  fatal_ = status;
+  last_error_ = status.sentence();
+  CpuMemory::StoreReleaseSys(&error_word_, status.code());
+  Log(tcLogError, "%s", status.sentence().c_str());
+}
+
+void Communicator::FailOperator(const Status& status) {
+  std::lock_guard lock(mutex_);
+  if (operator_failure_.ok()) operator_failure_ = status;
+  last_error_ = status.sentence();
+  Log(tcLogError, "%s", status.sentence().c_str());
+}
+
+tcResult_t Communicator::TakeAsyncError() {
+  std::lock_guard lock(mutex_);
+  if (!fatal_.ok()) return fatal_.code();
+  return std::exchange(operator_failure_, Status()).code();
+}
+
+void Communicator::SetLastError(const std::string& sentence) {
+  std::lock_guard lock(mutex_);
+  last_error_ = sentence;
+}
+
+std::string Communicator::last_error() const {
+  std::lock_guard lock(mutex_);
+  return last_error_;
+}
+
+uint64_t Communicator::memory_bytes() const {
+  return sizeof(ControlBlock) + (n_ranks() == 1 ? 0 : settings_.workspace_bytes);
+}
+
+}  // namespace tc

@@ -1,0 +1,134 @@
+// A communicator: one rank's membership, its view of all ranks' memory, its windows, and its state of error.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/env.h"
+#include "base/status.h"
+#include "comm/backend.h"
+#include "comm/bootstrap.h"
+#include "comm/unique_id.h"
+#include "protocol/layout.h"
+#include "tc.h"
+
+namespace tc {
+
+// tcConfig_t with the environment applied and every default filled in.
+struct CommSettings {
+  int device = -1;
+  size_t workspace_bytes = 0;
+  std::chrono::nanoseconds timeout{};
+  std::chrono::nanoseconds entry_timeout{};
+  std::chrono::milliseconds init_timeout{};
+  int host_threads = 0;  // 0: the processor's share
+  std::string bootstrap_dir;
+  std::string name;
+};
+
+// Memory that all ranks registered together. Its index is the same on every rank.
+struct Window {
+  int64_t index = 0;
+  std::byte* local = nullptr;
+  size_t bytes = 0;
+  std::array<std::byte*, kMaxRanks> base = {};  // of every rank's part, in this rank's address space
+  std::vector<std::shared_ptr<Segment>> mappings;
+};
+using Windows = std::vector<std::shared_ptr<const Window>>;
+
+// The window that a peer named. It was registered together, so it is here too.
+const Window& FindWindow(const Windows& windows, int64_t index);
+
+class Communicator {
+ public:
+  // Collective. On the ranks of one node.
+  static Status Create(const UniqueId& id, int n_ranks, int rank, const CommSettings& settings,
+                       std::unique_ptr<Backend> backend, std::shared_ptr<Communicator>* comm);
+  ~Communicator();
+
+  int rank() const { return view_.rank; }
+  int n_ranks() const { return view_.n_ranks; }
+  const CommSettings& settings() const { return settings_; }
+  Backend& backend() const { return *backend_; }
+  const RankView& view() const { return view_; }
+  // "rank 2", or "rank 2 of decoder" where the configuration gave a name.
+  std::string Who() const;
+
+  // Collective: ranks of one colour meet again as a new communicator. id and place are those of the new one.
+  struct SplitGroup {
+    UniqueId id;
+    int n_ranks = 0;  // 0: this rank joins none
+    int rank = 0;
+  };
+  Status Split(int color, int key, SplitGroup* group);
+
+  // Collective.
+  Status Register(void* ptr, size_t bytes, std::shared_ptr<const Window>* window);
+  Status Deregister(int64_t index);
+  // The windows as they are now; an operator that was launched keeps its own copy.
+  std::shared_ptr<const Windows> windows() const;
+  // The window that holds all of [ptr, ptr + bytes), as peers will know it; {-1, 0} when there is none.
+  static Destination Locate(const Windows& windows, const void* ptr, size_t bytes);
+
+  Status Finalize();
+  void Abort();
+
+  // The error that ended the communicator, or success.
+  Status fatal() const;
+  // Whether a call may begin: not finalized, not failed.
+  Status Usable() const;
+  // Ends the communicator, unless it has ended.
+  void Fail(const Status& status);
+  // One operator failed on every rank alike; the communicator goes on.
+  void FailOperator(const Status& status);
+  // What tcCommGetAsyncError reports: a fatal error for ever, an operator's failure once.
+  tcResult_t TakeAsyncError();
+  const int32_t* error_word() const { return &error_word_; }
+
+  void SetLastError(const std::string& sentence);
+  std::string last_error() const;
+
+  struct Counters {
+    std::atomic<uint64_t> ops{0};
+    std::atomic<uint64_t> bytes_sent{0};
+    std::atomic<uint64_t> bytes_received{0};
+    std::atomic<uint64_t> window_bytes{0};
+    std::array<std::atomic<uint64_t>, kMaxRanks> wait_ns{};
+  };
+  Counters& counters() { return counters_; }
+  uint64_t memory_bytes() const;
+
+ private:
+  Communicator(const CommSettings& settings, std::unique_ptr<Backend> backend);
+  Status MapControl();
+  // Collective: every rank's segment, mapped here. `mine` may be an error, which all ranks then return.
+  Status ShareSegment(const Status& mine, const std::shared_ptr<Segment>& segment, size_t offset, size_t bytes,
+                      std::vector<std::shared_ptr<Segment>>* mappings, std::vector<std::byte*>* bases);
+
+  CommSettings settings_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Bootstrap> bootstrap_;
+  RankView view_;
+  std::vector<std::shared_ptr<Segment>> control_mappings_;
+  std::unique_ptr<ControlBlock> lone_control_;  // of a communicator of one rank
+
+  mutable std::mutex mutex_;  // over what follows
+  std::shared_ptr<const Windows> windows_;
+  int64_t next_window_ = 0;
+  Status fatal_;
+  Status operator_failure_;
+  bool finalized_ = false;
+  std::string last_error_;
+
+  int32_t error_word_ = tcSuccess;
+  Counters counters_;
+};
+
+}  // namespace tc

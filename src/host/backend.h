@@ -1,0 +1,47 @@
+// The host backend: a rank's device is a set of CPU threads, its memory is shared memory.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "comm/backend.h"
+#include "host/stream.h"
+#include "host/thread_team.h"
+
+namespace tc::host {
+
+class HostBackend final : public Backend {
+ public:
+  // `threads`: compute threads of this rank; `device` is only reported back.
+  HostBackend(int device, int threads);
+  ~HostBackend() override;
+
+  const char* name() const override { return "host"; }
+  int device() const override { return device_; }
+  Status Allocate(size_t bytes, std::shared_ptr<Segment>* segment) override;
+  Status Import(const SegmentTicket& ticket, const UniqueFd& fd, std::shared_ptr<Segment>* segment) override;
+  Status CreateStream(tcStream_t* stream) override;
+  Status DestroyStream(tcStream_t stream) override;
+  Status SynchronizeStream(tcStream_t stream) override;
+  Status MemcpyAsync(void* dst, const void* src, size_t bytes, tcStream_t stream) override;
+  void Drain() override;
+
+  // Enqueues an operator. It starts when the stream has come to it and this communicator's previous operator, on
+  // whichever stream, has completed.
+  Status Launch(tcStream_t stream, std::function<void()> op);
+
+  ThreadTeam& team() { return team_; }
+
+ private:
+  class Completion;
+  Status Resolve(tcStream_t stream, std::shared_ptr<Stream>* resolved);
+
+  const int device_;
+  ThreadTeam team_;
+  std::mutex mutex_;
+  std::shared_ptr<Completion> last_;
+  std::shared_ptr<Stream> default_stream_;  // destroyed first: its tasks use the team
+};
+
+}  // namespace tc::host

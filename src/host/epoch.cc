@@ -1,0 +1,100 @@
+#include "host/epoch.h"
+
+#include "order/chunks.h"
+#include "order/shape.h"
+#include "protocol/cpu_memory.h"
+#include "protocol/entry.h"
+#include "protocol/epoch.h"
+
+namespace tc::host {
+namespace {
+
+Status AwaitEntries(const Epoch& epoch) {
+  const RankView& view = epoch.comm.view();
+  const auto limit = epoch.comm.settings().entry_timeout;
+  for (int step = 0; step + 1 < view.n_ranks; ++step) {
+    const int peer = ArrivalSource(view.rank, step, view.n_ranks);
+    const auto entered = [&] { return HasEntered<CpuMemory>(view, peer, epoch.number); };
+    const uint64_t start = CpuMemory::NowNs();
+    const WaitResult result = WaitUntil<CpuMemory>(entered, view, static_cast<uint64_t>(limit.count()));
+    epoch.comm.counters().wait_ns[peer] += CpuMemory::NowNs() - start;
+    if (result != WaitResult::kReached) {
+      const Sequence seen = CpuMemory::LoadRelaxed(&EntryOf(view, view.rank, peer, epoch.number).epoch);
+      return WaitError(epoch, result, limit,
+                       Format("rank %d to enter (entry seen %llu, wanted %llu)", peer,
+                              static_cast<unsigned long long>(seen), static_cast<unsigned long long>(epoch.number)));
+    }
+  }
+  return {};
+}
+
+// The lowest rank that refused its call or differs from rank 0 decides, so every rank fails with the same sentence.
+Status CompareEntries(const Epoch& epoch) {
+  const RankView& view = epoch.comm.view();
+  const auto entry = [&](int peer) -> const EntryRecord& { return EntryOf(view, view.rank, peer, epoch.number); };
+  for (int peer = 0; peer < view.n_ranks; ++peer) {
+    if (entry(peer).rejected != tcSuccess) {
+      return Error(entry(peer).rejected, "rank %d refused the call: %s", peer, entry(peer).sentence);
+    }
+  }
+  for (int peer = 1; peer < view.n_ranks; ++peer) {
+    const OperatorShape& first = entry(0).shape;
+    const OperatorShape& other = entry(peer).shape;
+    if (SameShape(first, other)) continue;
+    std::string here = DescribeShape(first);
+    std::string there = DescribeShape(other);
+    if (here == there) {
+      here += " with other rowsPerRank or options";
+    }
+    return Error(tcInvalidUsage,
+                 "rank 0 called %s, rank %d called %s; operator %llu of a communicator must be the same on all ranks",
+                 here.c_str(), peer, there.c_str(), static_cast<unsigned long long>(epoch.number));
+  }
+  return {};
+}
+
+}  // namespace
+
+const Destination& Epoch::destination(int peer) const {
+  return EntryOf(comm.view(), comm.rank(), peer, number).destination;
+}
+
+std::string Title(const Epoch& epoch) {
+  return Format("%s: %s #%llu", epoch.comm.Who().c_str(), OpName(epoch.shape.op),
+                static_cast<unsigned long long>(epoch.number));
+}
+
+Status WaitError(const Epoch& epoch, WaitResult result, std::chrono::nanoseconds limit, const std::string& what) {
+  if (result == WaitResult::kAborted) {
+    return Error(tcAborted, "%s: rank %d aborted the communicator; destroy it", Title(epoch).c_str(),
+                 AbortedBy<CpuMemory>(epoch.comm.view()));
+  }
+  const auto seconds = std::chrono::duration<double>(limit).count();
+  return Error(tcTimeout, "%s waited %g s for %s", Title(epoch).c_str(), seconds, what.c_str());
+}
+
+Status OnlyMeet(const Epoch& epoch) {
+  LeaveEpoch<CpuMemory>(epoch.comm.view().own().local, epoch.number, 1, 0);
+  return {};
+}
+
+bool RunEpoch(Communicator& comm, const EntryRecord& mine, const std::function<Status(const Epoch&)>& body) {
+  if (!comm.fatal().ok()) return false;
+  const RankView& view = comm.view();
+  const Epoch epoch{comm, mine.shape, EnterEpoch<CpuMemory>(view.own().local)};
+  PublishEntry<CpuMemory>(view, epoch.number, mine);
+  Status failed = AwaitEntries(epoch);
+  if (failed.ok()) {
+    const Status refused = CompareEntries(epoch);
+    // The refusing rank itself has told its caller at once.
+    if (!refused.ok() && mine.rejected == tcSuccess) comm.FailOperator(refused);
+    failed = refused.ok() ? body(epoch) : OnlyMeet(epoch);
+  }
+  if (!failed.ok()) {
+    comm.Fail(failed);
+    return false;
+  }
+  return true;
+}
+
+}  // namespace tc::host

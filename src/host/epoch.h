@@ -1,0 +1,38 @@
+// The frame of every operator on the host: enter an epoch together with all ranks, do the work, leave it.
+#pragma once
+
+#include <array>
+#include <functional>
+
+#include "comm/communicator.h"
+#include "protocol/layout.h"
+#include "protocol/wait.h"
+
+namespace tc::host {
+
+// An operator's epoch as its body sees it.
+struct Epoch {
+  Communicator& comm;
+  const OperatorShape& shape;
+  Sequence number = 0;
+
+  // Where `peer` wants this epoch's data.
+  const Destination& destination(int peer) const;
+};
+
+// Publishes `mine`, waits until every rank has entered (bounded by entryTimeoutMs), and compares what they entered
+// with. When all agree, calls `body`, whose threads each end with LeaveEpoch; an error it returns ends the
+// communicator. A rank that refused its call, or entered with another shape, makes the operator fail on every rank
+// alike, with no effect: the epoch is left without a body. False when this communicator does nothing more.
+bool RunEpoch(Communicator& comm, const EntryRecord& mine, const std::function<Status(const Epoch&)>& body);
+
+// The body of an operator that only meets: barrier, refused calls.
+Status OnlyMeet(const Epoch& epoch);
+
+// "rank 2: tcAllGather #41"
+std::string Title(const Epoch& epoch);
+
+// The error of a wait that did not end well: an abort, or a limit that ran out while waiting for `what`.
+Status WaitError(const Epoch& epoch, WaitResult result, std::chrono::nanoseconds limit, const std::string& what);
+
+}  // namespace tc::host

@@ -1,0 +1,50 @@
+#include "host/segment.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace tc::host {
+namespace {
+
+class MappedSegment final : public Segment {
+ public:
+  MappedSegment(std::byte* base, size_t bytes, UniqueFd fd) : Segment(base, bytes, std::move(fd)) {}
+  ~MappedSegment() override { ::munmap(base(), bytes()); }
+};
+
+Status Map(int fd, size_t bytes, UniqueFd keep, std::shared_ptr<Segment>* segment) {
+  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (base == MAP_FAILED) return SystemError(errno, "mapping %zu bytes of shared memory failed", bytes);
+  *segment = std::make_shared<MappedSegment>(static_cast<std::byte*>(base), bytes, std::move(keep));
+  return {};
+}
+
+}  // namespace
+
+Status AllocateShared(size_t bytes, std::shared_ptr<Segment>* segment) {
+  UniqueFd fd(::memfd_create("tilecomm", MFD_CLOEXEC));
+  if (!fd.valid()) return SystemError(errno, "memfd_create failed");
+  if (bytes > static_cast<size_t>(INT64_MAX) || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
+    return SystemError(bytes > static_cast<size_t>(INT64_MAX) ? ENOMEM : errno,
+                       "no room for %zu bytes of shared memory", bytes);
+  }
+  const int raw = fd.get();
+  return Map(raw, bytes, std::move(fd), segment);
+}
+
+Status MapShared(const SegmentTicket& ticket, const UniqueFd& fd, std::shared_ptr<Segment>* segment) {
+  // A peer's descriptor is believed only as far as it goes: reading past a short file would be a bus error.
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return SystemError(errno, "a peer's shared memory cannot be examined");
+  if (static_cast<uint64_t>(info.st_size) < ticket.bytes) {
+    return Error(tcInternalError, "a peer offers %llu bytes of shared memory, its descriptor holds %llu",
+                 static_cast<unsigned long long>(ticket.bytes), static_cast<unsigned long long>(info.st_size));
+  }
+  return Map(fd.get(), ticket.bytes, UniqueFd(), segment);
+}
+
+}  // namespace tc::host

@@ -1,0 +1,14 @@
+// Shared memory of the host backend: a memfd, which has no name in any file system and dies with its last user.
+#pragma once
+
+#include <memory>
+
+#include "base/status.h"
+#include "comm/segment.h"
+
+namespace tc::host {
+
+Status AllocateShared(size_t bytes, std::shared_ptr<Segment>* segment);
+Status MapShared(const SegmentTicket& ticket, const UniqueFd& fd, std::shared_ptr<Segment>* segment);
+
+}  // namespace tc::host

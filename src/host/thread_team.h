@@ -1,0 +1,39 @@
+// The threads that carry out one operator together: what the blocks of a grid are to a kernel.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tc::host {
+
+class ThreadTeam {
+ public:
+  explicit ThreadTeam(int helpers) : helpers_(helpers) {}
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
+
+  int size() const { return helpers_ + 1; }
+
+  // Calls work() once on the calling thread and once on every helper, all at the same time; returns when all have.
+  // One call at a time. The first starts the helpers.
+  void Run(const std::function<void()>& work);
+
+ private:
+  void Help();
+
+  const int helpers_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const std::function<void()>* work_ = nullptr;
+  uint64_t round_ = 0;
+  int working_ = 0;
+  bool closing_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace tc::host

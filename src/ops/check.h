@@ -1,0 +1,21 @@
+// Argument checks that operators share. Each returns tcInvalidArgument with the name of the argument.
+#pragma once
+
+#include "base/status.h"
+#include "tc.h"
+
+namespace tc {
+
+// An element type that exists.
+Status CheckType(tcDataType_t type);
+
+// A buffer of `elements` > 0: not NULL, aligned to its element. Nothing is asked of an empty one.
+Status CheckBuffer(const char* name, const void* ptr, size_t elements, tcDataType_t type);
+
+// a * b * element size fits in 63 bits.
+Status CheckBytes(const char* name, size_t a, size_t b, tcDataType_t type);
+
+// Whether two ranges share a byte.
+bool Overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes);
+
+}  // namespace tc

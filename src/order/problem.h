@@ -1,0 +1,36 @@
+// What an operator is asked to do, with every default resolved: the call's arguments on their way to a kernel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "order/shards.h"
+#include "tc.h"
+
+namespace tc {
+
+// Every rank's `bytes` become block r of everybody's `recv`.
+struct AllGatherProblem {
+  const void* send = nullptr;
+  void* recv = nullptr;
+  size_t bytes = 0;
+};
+
+struct AllGatherGemmProblem {
+  const void* a = nullptr;  // this rank's rows
+  const void* b = nullptr;
+  void* c = nullptr;
+  void* gathered = nullptr;  // NULL: not wanted
+  Shards shards;             // of the rows of a and c
+  size_t n = 0;
+  size_t k = 0;
+  size_t lda = 0;
+  size_t ldb = 0;
+  size_t ldc = 0;
+  tcDataType_t type = tcFloat32;
+  tcDataType_t out_type = tcFloat32;
+  tcBLayout_t b_layout = tcBLayoutNK;
+  float alpha = 1.0f;
+};
+
+}  // namespace tc

@@ -1,0 +1,44 @@
+// Operator shapes as ranks compare them and as messages print them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/data_type.h"
+#include "base/status.h"
+#include "order/shards.h"
+#include "protocol/layout.h"
+
+namespace tc {
+
+inline bool SameShape(const OperatorShape& a, const OperatorShape& b) {
+  return a.op == b.op && a.type == b.type && a.m == b.m && a.n == b.n && a.k == b.k && a.detail == b.detail;
+}
+
+// FNV-1a over a few words.
+constexpr uint64_t Digest(uint64_t digest, uint64_t word) {
+  for (int byte = 0; byte < 8; ++byte) digest = (digest ^ (word >> (8 * byte) & 0xff)) * 0x100000001b3;
+  return digest;
+}
+inline constexpr uint64_t kEmptyDigest = 0xcbf29ce484222325;
+
+inline uint64_t ShardDigest(const Shards& shards) {
+  uint64_t digest = kEmptyDigest;
+  for (int rank = 0; rank < shards.n_ranks; ++rank) digest = Digest(digest, shards.rows(rank));
+  return digest;
+}
+
+inline std::string DescribeShape(const OperatorShape& shape) {
+  const auto text = [](uint64_t value) { return std::to_string(value); };
+  std::string words = OpName(shape.op);
+  if (shape.op == tcOpBarrier) return words;
+  words += "(";
+  if (shape.op >= tcOpAllGatherGemm) {
+    words += "m=" + text(shape.m) + ", n=" + text(shape.n) + ", k=" + text(shape.k);
+  } else {
+    words += "count=" + text(shape.m);
+  }
+  return words + ", " + TypeName(shape.type) + ")";
+}
+
+}  // namespace tc

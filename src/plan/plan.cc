@@ -1,0 +1,47 @@
+#include "plan/plan.h"
+
+#include <cstring>
+
+#include "base/data_type.h"
+#include "protocol/gate.h"
+
+namespace tc {
+
+Status ChooseKernel(tcOp_t op, tcDataType_t type, tcPlane_t plane, const char* backend, const KernelRow** row) {
+  bool has_op = false;
+  bool has_type = false;
+  for (const KernelRow& candidate : Registry()) {
+    if (candidate.op != op || std::strcmp(candidate.backend, backend) != 0) continue;
+    has_op = true;
+    if ((candidate.types >> type & 1) == 0) continue;
+    has_type = true;
+    if (plane != tcPlaneAuto && candidate.plane != tcPlaneAuto && candidate.plane != plane) continue;
+    *row = &candidate;
+    return {};
+  }
+  if (!has_op) return Error(tcUnsupported, "%s is not built yet for the %s backend", OpName(op), backend);
+  if (!has_type) {
+    return Error(tcUnsupported, "%s does not do %s on the %s backend", OpName(op), TypeName(type), backend);
+  }
+  return Error(tcUnsupported, "%s has no kernel for plane %d on the %s backend; leave the plane to tcPlaneAuto",
+               OpName(op), plane, backend);
+}
+
+Status ChooseSlab(size_t workspace_bytes, int n_ranks, size_t unit_bytes, uint64_t* units) {
+  if (n_ranks == 1) {
+    *units = UINT64_MAX;  // nothing is staged
+    return {};
+  }
+  *units = workspace_bytes / n_ranks / unit_bytes;
+  if (*units == 0) {
+    return Error(tcUnsupported,
+                 "a workspace of %zu bytes is too small for %d ranks with %zu bytes each; set workspaceBytes or "
+                 "TC_WORKSPACE_BYTES to at least %zu",
+                 workspace_bytes, n_ranks, unit_bytes, unit_bytes * n_ranks);
+  }
+  return {};
+}
+
+uint64_t MostGatedRows(int n_ranks) { return static_cast<uint64_t>(kMaxRowBlocks) * kGateRows / n_ranks; }
+
+}  // namespace tc

@@ -1,0 +1,22 @@
+// Chooses the kernel and the slab of an operator: pure functions of what all ranks agree on.
+#pragma once
+
+#include <cstdint>
+
+#include "base/status.h"
+#include "registry/registry.h"
+
+namespace tc {
+
+// The first registry row that does the operator on this backend, in this type, on this plane (tcPlaneAuto: any).
+// tcUnsupported says which of them it was.
+Status ChooseKernel(tcOp_t op, tcDataType_t type, tcPlane_t plane, const char* backend, const KernelRow** row);
+
+// The most units (rows of a shard, bytes of a block) of `unit_bytes` each that every rank can stage at a time.
+// tcUnsupported when not even one fits, with the workspace that is needed.
+Status ChooseSlab(size_t workspace_bytes, int n_ranks, size_t unit_bytes, uint64_t* units);
+
+// Rows of a shard that the gates of one epoch can count, besides what the workspace holds.
+uint64_t MostGatedRows(int n_ranks);
+
+}  // namespace tc

@@ -1,0 +1,93 @@
+// The memory through which ranks talk: one ControlBlock per rank, mapped by every peer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "protocol/memory.h"
+#include "tc.h"
+
+namespace tc {
+
+inline constexpr int kMaxRanks = TC_MAX_RANKS;
+inline constexpr int kMaxChunks = 1024;       // of one producer in one epoch (P11)
+inline constexpr int kMaxRowBlocks = 4096;    // of the gathered matrix in one epoch
+inline constexpr size_t kWriterStride = 128;  // words of different writers never share this many bytes (P14)
+
+// What all ranks of an operator must agree on, and what a message about it prints.
+struct OperatorShape {
+  int32_t op = 0;    // tcOp_t
+  int32_t type = 0;  // tcDataType_t
+  uint64_t m = 0;    // collectives: the element count
+  uint64_t n = 0;
+  uint64_t k = 0;
+  uint64_t detail = 0;  // digest of what else must agree: rows per rank, reduction, root
+};
+
+// Where peers may store an operator's data on the rank that says so: true on that rank alone, so it travels.
+struct Destination {
+  int64_t window = -1;  // index of the window; -1: the rank's workspace
+  uint64_t offset = 0;  // bytes
+};
+
+// A rank's word that it has entered the operator of an epoch (P8). The epoch is stored last.
+struct alignas(kWriterStride) EntryRecord {
+  Sequence epoch;
+  OperatorShape shape;
+  Destination destination;
+  int32_t rejected;  // not tcSuccess: this rank's call was refused, for the reason in `sentence`
+  char sentence[416];
+};
+
+// Two records in turn: a rank publishes epoch e + 2 only after it has seen everybody enter e + 1, and a peer enters
+// e + 1 only after it has read the records of e. (Every operator waits for every entry.)
+struct EntrySlot {
+  EntryRecord record[2];
+};
+
+struct alignas(kWriterStride) AbortSlot {
+  uint32_t word;
+};
+
+struct alignas(kWriterStride) WatermarkRow {
+  Sequence chunk[kMaxChunks];
+};
+
+// Element r of each array is written by rank r and by nobody else.
+struct PeerBlock {
+  EntrySlot entry[kMaxRanks];
+  AbortSlot abort[kMaxRanks];
+  WatermarkRow watermark[kMaxRanks];
+};
+
+// Touched by the rank itself alone. The counters are zero between operators.
+struct LocalBlock {
+  alignas(kWriterStride) Sequence epoch;    // of the last completed operator (P3)
+  alignas(kWriterStride) uint32_t tickets;  // arrivals: roles go by it (P9)
+  alignas(kWriterStride) uint32_t tiles;    // tiles claimed
+  alignas(kWriterStride) uint32_t finished;
+  alignas(kWriterStride) uint32_t gate[kMaxRowBlocks];  // rows that have come, per block of rows (P11)
+};
+
+struct ControlBlock {
+  PeerBlock from;
+  LocalBlock local;
+};
+
+// All of it starts as zero bytes and is mapped by other processes.
+static_assert(std::is_standard_layout_v<ControlBlock> && std::is_trivially_copyable_v<ControlBlock>);
+static_assert(sizeof(EntryRecord) == 512);
+static_assert(sizeof(ControlBlock) < (size_t{1} << 20));
+
+// A rank's view of all ranks' memory: plain pointers, valid in this rank's address space.
+struct RankView {
+  int rank = 0;
+  int n_ranks = 1;
+  ControlBlock* control[kMaxRanks] = {};
+  std::byte* workspace[kMaxRanks] = {};
+
+  ControlBlock& own() const { return *control[rank]; }
+};
+
+}  // namespace tc

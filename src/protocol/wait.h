@@ -1,0 +1,23 @@
+// Bounded waiting: every spin of the library ends by success, by an abort, or by its time limit (P10).
+#pragma once
+
+#include "protocol/abort.h"
+
+namespace tc {
+
+enum class WaitResult : int32_t { kReached, kAborted, kTimedOut };
+
+// Polls `ready` until it is true. `ready` looks at this rank's own memory only (P5).
+template <class Memory, class Ready>
+TC_HOST_DEVICE WaitResult WaitUntil(const Ready& ready, const RankView& view, uint64_t limit_ns) {
+  if (ready()) return WaitResult::kReached;
+  const uint64_t start = Memory::NowNs();
+  for (unsigned spins = 0;; ++spins) {
+    Memory::Backoff(spins);
+    if (ready()) return WaitResult::kReached;
+    if (AbortedBy<Memory>(view) >= 0) return WaitResult::kAborted;
+    if (Memory::NowNs() - start > limit_ns) return WaitResult::kTimedOut;
+  }
+}
+
+}  // namespace tc
