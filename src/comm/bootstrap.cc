@@ -10,6 +10,7 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <iterator>
 
 #include "comm/channel.h"
 #include "comm/rendezvous.h"

@@ -29,7 +29,7 @@ inline Shards EvenShards(uint64_t m, int n_ranks) {
   Shards shards{.n_ranks = n_ranks};
   const uint64_t each = m / n_ranks + (m % n_ranks != 0);
   for (int rank = 0; rank < n_ranks; ++rank) {
-    shards.begin[rank + 1] = std::min(m, shards.begin[rank] + each);
+    shards.begin[rank + 1] = shards.begin[rank] + std::min(each, m - shards.begin[rank]);
   }
   return shards;
 }

@@ -1,0 +1,184 @@
+// The protocol's parts on CPU threads, each rank a set of threads over one shared block of memory.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "protocol/cpu_memory.h"
+#include "protocol/entry.h"
+#include "protocol/epoch.h"
+#include "protocol/gate.h"
+#include "protocol/wait.h"
+#include "protocol/watermark.h"
+
+namespace tc {
+namespace {
+
+constexpr uint64_t kLimitNs = 20'000'000'000;
+
+// Sequence numbers as after a long life: tests cross 2^31 and 2^32 (P2).
+constexpr Sequence kStarts[] = {0, (Sequence{1} << 31) - 3, (Sequence{1} << 32) - 3};
+
+class Ranks {
+ public:
+  explicit Ranks(int n, Sequence start = 0) {
+    for (int rank = 0; rank < n; ++rank) {
+      blocks_.push_back(std::make_unique<ControlBlock>());
+      blocks_.back()->local.epoch = start;
+    }
+  }
+  RankView view(int rank) const {
+    RankView view{.rank = rank, .n_ranks = static_cast<int>(blocks_.size())};
+    for (size_t peer = 0; peer < blocks_.size(); ++peer) view.control[peer] = blocks_[peer].get();
+    return view;
+  }
+  template <class Body>
+  void Run(const Body& body) const {
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < blocks_.size(); ++rank) {
+      threads.emplace_back([&, rank] { body(view(static_cast<int>(rank))); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  std::vector<std::unique_ptr<ControlBlock>> blocks_;
+};
+
+TEST(Layout, WritersNeverShareALine) {
+  const auto line = [](const void* word) { return reinterpret_cast<uintptr_t>(word) / kWriterStride; };
+  const auto block = std::make_unique<ControlBlock>();
+  for (int writer = 1; writer < kMaxRanks; ++writer) {
+    EXPECT_NE(line(&block->from.abort[writer].word), line(&block->from.abort[writer - 1].word));
+    EXPECT_NE(line(&block->from.entry[writer].record[0]),
+              line(reinterpret_cast<char*>(&block->from.entry[writer - 1].record[1]) + sizeof(EntryRecord) - 1));
+    EXPECT_NE(line(&block->from.watermark[writer].chunk[0]),
+              line(&block->from.watermark[writer - 1].chunk[kMaxChunks - 1]));
+  }
+}
+
+TEST(Entry, CarriesItsRecordToEveryPeerInEveryEpoch) {
+  for (const Sequence start : kStarts) {
+    Ranks ranks(4, start);
+    ranks.Run([](const RankView& view) {
+      for (int round = 0; round < 300; ++round) {
+        const Sequence epoch = EnterEpoch<CpuMemory>(view.own().local);
+        EntryRecord mine{};
+        mine.shape.m = epoch * 10 + view.rank;
+        mine.destination = {view.rank, epoch};
+        mine.rejected = view.rank == 2 && round % 5 == 0 ? tcInvalidArgument : tcSuccess;
+        std::snprintf(mine.sentence, sizeof(mine.sentence), "epoch %d", static_cast<int>(epoch % 1000));
+        PublishEntry<CpuMemory>(view, epoch, mine);
+        for (int peer = 0; peer < view.n_ranks; ++peer) {
+          ASSERT_EQ(WaitUntil<CpuMemory>([&] { return HasEntered<CpuMemory>(view, peer, epoch); }, view, kLimitNs),
+                    WaitResult::kReached);
+        }
+        for (int peer = 0; peer < view.n_ranks; ++peer) {
+          const EntryRecord& seen = EntryOf(view, view.rank, peer, epoch);
+          EXPECT_EQ(seen.shape.m, epoch * 10 + peer);
+          EXPECT_EQ(seen.destination.window, peer);
+          EXPECT_EQ(seen.destination.offset, epoch);
+          if (seen.rejected != tcSuccess) {
+            EXPECT_STREQ(seen.sentence, mine.sentence);
+          }
+        }
+        LeaveEpoch<CpuMemory>(view.own().local, epoch, 1, 0);
+      }
+      EXPECT_EQ(EnterEpoch<CpuMemory>(view.own().local) - 301, view.own().local.epoch - 300);
+    });
+  }
+}
+
+// A push as the operators do it: data, then watermark; the consumer reads only behind it and hands on through gates.
+TEST(Watermark, DataIsThereWhenItsWatermarkIs) {
+  for (const Sequence start : kStarts) {
+    constexpr int kRanks = 3;
+    constexpr int kChunks = 5;
+    constexpr int kWords = 64;
+    Ranks ranks(kRanks, start);
+    std::vector<std::vector<uint64_t>> memory(kRanks, std::vector<uint64_t>(kRanks * kChunks * kWords));
+    ranks.Run([&](const RankView& view) {
+      for (int round = 0; round < 100; ++round) {
+        const Sequence epoch = EnterEpoch<CpuMemory>(view.own().local);
+        PublishEntry<CpuMemory>(view, epoch, EntryRecord{});
+        for (int peer = 0; peer < kRanks; ++peer) {
+          WaitUntil<CpuMemory>([&] { return HasEntered<CpuMemory>(view, peer, epoch); }, view, kLimitNs);
+        }
+        for (int peer = 0; peer < kRanks; ++peer) {
+          for (int chunk = 0; chunk < kChunks; ++chunk) {
+            uint64_t* place = &memory[peer][(view.rank * kChunks + chunk) * kWords];
+            for (int word = 0; word < kWords; ++word) place[word] = epoch * 1000 + view.rank * 100 + chunk;
+            RaiseWatermark<CpuMemory>(view, peer, chunk, epoch);
+          }
+        }
+        for (int producer = 0; producer < kRanks; ++producer) {
+          for (int chunk = 0; chunk < kChunks; ++chunk) {
+            const auto arrived = [&] { return HasArrived<CpuMemory>(view, producer, chunk, epoch); };
+            ASSERT_EQ(WaitUntil<CpuMemory>(arrived, view, kLimitNs), WaitResult::kReached);
+            const uint64_t* place = &memory[view.rank][(producer * kChunks + chunk) * kWords];
+            for (int word = 0; word < kWords; ++word) {
+              ASSERT_EQ(place[word], epoch * 1000 + producer * 100 + chunk);
+            }
+          }
+        }
+        LeaveEpoch<CpuMemory>(view.own().local, epoch, 1, 0);
+      }
+    });
+  }
+}
+
+TEST(Gate, OpensWhenTheLastRowOfItsBlockHasComeAndNotBefore) {
+  const auto local = std::make_unique<LocalBlock>();
+  OpenGates<CpuMemory>(*local, 300, 384);  // the padding of 300 rows
+  OpenGates<CpuMemory>(*local, 0, 100);
+  OpenGates<CpuMemory>(*local, 200, 300);
+  for (uint64_t block = 0; block < 2; ++block) EXPECT_FALSE(GateIsOpen<CpuMemory>(*local, block));
+  EXPECT_TRUE(GateIsOpen<CpuMemory>(*local, 2));
+  OpenGates<CpuMemory>(*local, 100, 199);
+  EXPECT_TRUE(GateIsOpen<CpuMemory>(*local, 0));
+  EXPECT_FALSE(GateIsOpen<CpuMemory>(*local, 1));
+  OpenGates<CpuMemory>(*local, 199, 200);
+  EXPECT_TRUE(GateIsOpen<CpuMemory>(*local, 1));
+}
+
+TEST(Epoch, TheLastThreadAloneAdvancesItAndZeroesTheCounters) {
+  constexpr uint32_t kThreads = 6;
+  const auto local = std::make_unique<LocalBlock>();
+  for (Sequence epoch = 1; epoch <= 200; ++epoch) {
+    std::atomic<int> last{0};
+    std::atomic<uint32_t> ticket_sum{0};
+    std::atomic<uint32_t> tiles{0};
+    std::vector<std::thread> threads;
+    for (uint32_t i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&] {
+        ticket_sum += TakeTicket<CpuMemory>(*local);
+        EXPECT_EQ(EnterEpoch<CpuMemory>(*local), epoch);
+        while (ClaimTile<CpuMemory>(*local) < 50) ++tiles;
+        OpenGates<CpuMemory>(*local, 0, 500);
+        if (LeaveEpoch<CpuMemory>(*local, epoch, kThreads, 4)) ++last;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(last, 1);
+    EXPECT_EQ(ticket_sum, kThreads * (kThreads - 1) / 2);
+    EXPECT_EQ(tiles, 50u);
+    EXPECT_EQ(local->epoch, epoch);
+    EXPECT_EQ(local->tickets + local->tiles + local->finished + local->gate[0] + local->gate[3], 0u);
+  }
+}
+
+TEST(Wait, EndsByAbortAndByTimeLimit) {
+  Ranks ranks(3);
+  EXPECT_EQ(WaitUntil<CpuMemory>([] { return false; }, ranks.view(0), 1'000'000), WaitResult::kTimedOut);
+  EXPECT_EQ(AbortedBy<CpuMemory>(ranks.view(0)), -1);
+  std::thread aborter([&] { PublishAbort<CpuMemory>(ranks.view(2)); });
+  EXPECT_EQ(WaitUntil<CpuMemory>([] { return false; }, ranks.view(0), kLimitNs), WaitResult::kAborted);
+  aborter.join();
+  EXPECT_EQ(AbortedBy<CpuMemory>(ranks.view(1)), 2);
+  EXPECT_EQ(WaitUntil<CpuMemory>([] { return true; }, ranks.view(0), 0), WaitResult::kReached);
+}
+
+}  // namespace
+}  // namespace tc
