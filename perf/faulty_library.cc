@@ -1,0 +1,55 @@
+// For tests: a tcFusedAllGatherGemm that goes wrong on rank 1 as the environment's PERF_FAULT says, in front of the
+// real one. A binary that this is linked into shows whether the perf binary notices. Host backend only: it touches
+// results directly.
+#include <signal.h>
+#include <tc.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace {
+
+size_t ElementBytes(tcDataType_t type) { return type == tcFloat32 ? 4 : 2; }
+
+// The third operator that this rank issues fails, and every later one.
+bool IsDue() {
+  static thread_local int calls = 0;
+  return ++calls >= 3;
+}
+
+void Spoil(const std::string& fault, char* c, size_t c_bytes, size_t row_bytes, void* gathered) {
+  static thread_local std::vector<char> previous;
+  const std::vector<char> result(c, c + c_bytes);
+  if (fault == "element") c[c_bytes - 1] = static_cast<char>(c[c_bytes - 1] ^ 0x40);
+  if (fault == "unwritten") std::memset(c + c_bytes - row_bytes, 0xff, row_bytes);
+  if (fault == "beside") c[c_bytes] = 0;
+  if (fault == "gathered") *static_cast<char*>(gathered) = static_cast<char>(*static_cast<char*>(gathered) ^ 1);
+  if (fault == "stale" && !previous.empty()) std::memcpy(c, previous.data(), c_bytes);
+  previous = result;
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) tcResult_t tcFusedAllGatherGemm(const void* a, const void* b, void* c,
+                                                                                  size_t m, size_t n, size_t k,
+                                                                                  tcDataType_t type,
+                                                                                  const tcGemmConfig_t* config,
+                                                                                  tcComm_t comm, tcStream_t stream) {
+  const char* value = std::getenv("PERF_FAULT");
+  const std::string fault = value == nullptr ? "" : value;
+  int rank = -1;
+  tcCommRank(comm, &rank);
+  const bool due = IsDue() && rank == 1;
+  if (due && fault == "die") raise(SIGKILL);
+  if (due && fault == "refused") k = 0;
+  const tcResult_t result = ptcFusedAllGatherGemm(a, b, c, m, n, k, type, config, comm, stream);
+  if (result != tcSuccess || rank != 1) return result;
+  const tcResult_t done = ptcStreamSynchronize(comm, stream);
+  if (done == tcSuccess) {
+    const size_t row_bytes = n * ElementBytes(type);
+    Spoil(fault, static_cast<char*>(c), m * row_bytes, row_bytes, config->gatheredA);
+  }
+  return done;
+}

@@ -1,0 +1,69 @@
+// What every perf binary is told on its command line, and how its values are read. Lists are comma separated.
+#ifndef TC_PERF_OPTIONS_H_
+#define TC_PERF_OPTIONS_H_
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "element_type.h"
+
+namespace tc::perf {
+
+struct CommonOptions {
+  std::vector<const ElementType*> types;
+  std::vector<int> ranks;
+  int iters = 20;
+  int warmup_iters = 5;
+  bool check = true;
+  bool threads = false;  // ranks are threads of one process, not processes
+  uint64_t seed = 1;
+  int timeout_s = 0;  // of the whole run; 0: none
+  std::string json;   // empty: no report
+};
+
+// The command line asks for no run: `text` goes to stdout when exit_code is 0 (help), else to stderr.
+struct EarlyExit {
+  int exit_code;
+  std::string text;
+};
+
+// The exit code of a command line that cannot be understood.
+inline constexpr int kUsageExit = 2;
+
+// Adds the options of CommonOptions to a command-line parser. Values() reads what was typed.
+class CommonOptionsParser {
+ public:
+  explicit CommonOptionsParser(CLI::App& app);
+  // Call after the parse. Throws Failure with a sentence that names the option.
+  CommonOptions Values() const;
+  bool TypesGiven() const { return types_option_->count() > 0; }
+
+ private:
+  std::string types_ = "float";
+  std::string ranks_ = "2";
+  std::string iters_ = "20";
+  std::string warmup_iters_ = "5";
+  std::string check_ = "1";
+  std::string seed_ = "1";
+  std::string timeout_ = "0";
+  bool threads_ = false;
+  std::string json_;
+  CLI::Option* types_option_ = nullptr;
+};
+
+// Readers of single values. `option` is how the option is shown in the sentence of the Failure they throw.
+uint64_t ParseInteger(std::string_view option, std::string_view text, uint64_t min, uint64_t max);
+// 4096, 4K, 1M: a K is 1024, an M is 1024 * 1024.
+size_t ParseSize(std::string_view option, std::string_view text);
+std::vector<size_t> ParseSizes(std::string_view option, std::string_view text);
+std::vector<const ElementType*> ParseTypes(std::string_view option, std::string_view text);
+// Splits at `separator`; an empty part is a Failure.
+std::vector<std::string> SplitList(std::string_view option, std::string_view text, char separator);
+
+}  // namespace tc::perf
+
+#endif  // TC_PERF_OPTIONS_H_
