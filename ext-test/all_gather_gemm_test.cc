@@ -1,7 +1,9 @@
 // tcFusedAllGatherGemm from outside: every rank count, shape, type and kind of buffer, against fp64.
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <numeric>
+#include <optional>
 
 #include "matrix.h"
 #include "ranks.h"
@@ -45,29 +47,28 @@ RowSpan RowsOf(const Case& c, int n_ranks, int rank) {
   return {first, std::min(each, c.m - first)};
 }
 
-// Enqueues one case on one rank and later checks it.
+// One case on one rank: prepared, enqueued, checked.
 class Running {
  public:
-  Running(const Case& c, int rank, tcComm_t comm, tcStream_t stream = nullptr) : case_(c), rank_(rank), comm_(comm) {
+  Running(const Case& c, int rank, tcComm_t comm) : case_(c), rank_(rank), comm_(comm) {
     int n_ranks = 0;
     TC_EXPECT_OK(tcCommCount(comm, &n_ranks));
     const RowSpan rows = RowsOf(c, n_ranks, rank);
-    if (c.gather == Gather::kRegistered || c.gather == Gather::kInPlace) {
-      gathered_bytes_ = c.m * c.k * Bytes(c.type);
-      TC_EXPECT_OK(tcMemAlloc(&gathered_, gathered_bytes_ + 64));
-      TC_EXPECT_OK(tcCommRegister(comm, gathered_, gathered_bytes_ + 64, &window_));
-      gathered_ = static_cast<char*>(gathered_) + 64;  // a window is good at an offset, too
-    } else if (c.gather == Gather::kPlain) {
-      plain_.resize(c.m * c.k * Bytes(c.type));
-      gathered_ = plain_.data();
+    a_.emplace(c.type, rows.count, c.k, c.k + c.stride_gap).Random(c.seed, rows.first);
+    b_.Random(SeedOfB(rank));
+    on_a_.emplace(comm, a_->data(), a_->size_bytes());
+    on_b_.emplace(comm, b_.data(), b_.size_bytes());
+    on_c_.emplace(comm, c_.data(), c_.size_bytes());
+    MakeGathered();
+    own_ = rows.count == 0 ? nullptr : on_a_->get();
+    if (c.gather == Gather::kInPlace && rows.count > 0) {
+      own_ = static_cast<char*>(gathered_) + rows.first * c.k * Bytes(c.type);
+      CopyWindow(comm, own_, a_->data(), a_->size_bytes());
     }
-    if (gathered_ != nullptr) std::memset(gathered_, Matrix::kPoison, c.m * c.k * Bytes(c.type));
-    const void* a = a_.emplace(c.type, rows.count, c.k, c.k + c.stride_gap).Random(c.seed, rows.first).data();
-    if (c.gather == Gather::kInPlace) {
-      void* own = static_cast<char*>(gathered_) + rows.first * c.k * Bytes(c.type);
-      if (rows.count > 0) std::memcpy(own, a, rows.count * c.k * Bytes(c.type));
-      a = own;
-    }
+  }
+
+  void Enqueue(tcStream_t stream = TestStream()) {
+    const Case& c = case_;
     tcGemmConfig_t config;
     TC_GEMM_CONFIG_INIT(&config);
     config.rowsPerRank = c.rows_per_rank.empty() ? nullptr : c.rows_per_rank.data();
@@ -78,20 +79,23 @@ class Running {
     config.ldc = c.stride_gap != 0 ? c_.stride() : 0;
     config.outType = c.out_type;
     config.alpha = c.alpha;
-    b_.Random(SeedOfB(rank));
-    TC_EXPECT_OK(tcFusedAllGatherGemm(rows.count == 0 ? nullptr : a, b_.data(), c_.data(), c.m, c.n, c.k, c.type,
-                                      &config, comm, stream));
+    TC_EXPECT_OK(tcFusedAllGatherGemm(own_, on_b_->get(), on_c_->get(), c.m, c.n, c.k, c.type, &config, comm_, stream));
   }
 
   // After the stream was synchronised.
   void Check() {
     SCOPED_TRACE(Describe(case_, rank_));
     const Matrix whole = Matrix(case_.type, case_.m, case_.k).Random(case_.seed);
+    on_c_->Fetch();
     EXPECT_EQ(CountWrong(whole, b_, case_.layout == tcBLayoutNK, c_, case_.alpha), 0u);
     EXPECT_TRUE(c_.GapsIntact());
-    if (gathered_ != nullptr) {
-      EXPECT_EQ(std::memcmp(gathered_, whole.data(), whole.size_bytes()), 0);
+    if (gathered_ == nullptr) return;
+    if (window_ != nullptr) {
+      CopyWindow(comm_, kept_.data(), gathered_, kept_.size());
+    } else {
+      on_kept_->Fetch();
     }
+    EXPECT_EQ(std::memcmp(kept_.data(), whole.data(), whole.size_bytes()), 0);
   }
 
   // Collective, like the registration that it undoes.
@@ -102,6 +106,20 @@ class Running {
   }
 
  private:
+  void MakeGathered() {
+    if (case_.gather == Gather::kNone) return;
+    kept_.assign(case_.m * case_.k * Bytes(case_.type), static_cast<char>(Matrix::kPoison));
+    if (case_.gather == Gather::kPlain) {
+      on_kept_.emplace(comm_, kept_.data(), kept_.size());
+      gathered_ = on_kept_->get();
+      return;
+    }
+    TC_EXPECT_OK(tcMemAlloc(&gathered_, kept_.size() + 64));
+    TC_EXPECT_OK(tcCommRegister(comm_, gathered_, kept_.size() + 64, &window_));
+    gathered_ = static_cast<char*>(gathered_) + 64;  // a window is good at an offset, too
+    CopyWindow(comm_, gathered_, kept_.data(), kept_.size());
+  }
+
   Case case_;
   int rank_;
   tcComm_t comm_;
@@ -110,15 +128,19 @@ class Running {
             case_.layout == tcBLayoutNK ? case_.k : case_.n,
             (case_.layout == tcBLayoutNK ? case_.k : case_.n) + case_.stride_gap};
   Matrix c_{case_.out_type < 0 ? case_.type : case_.out_type, case_.m, case_.n, case_.n + case_.stride_gap};
-  std::vector<char> plain_;
+  std::vector<char> kept_;  // gatheredA
+  std::optional<OnDevice> on_a_, on_b_, on_c_, on_kept_;
+  void* own_ = nullptr;  // this rank's rows, as the operator gets them
   void* gathered_ = nullptr;
-  size_t gathered_bytes_ = 0;
   tcWindow_t window_ = nullptr;
 };
 
 void RunCase(const Case& c, int rank, tcComm_t comm) {
   Running running(c, rank, comm);
-  TC_EXPECT_OK(tcStreamSynchronize(comm, nullptr));
+  Rendezvous();
+  running.Enqueue();
+  TC_EXPECT_OK(tcStreamSynchronize(comm, TestStream()));
+  Rendezvous();
   running.Check();
   running.Release();
 }
@@ -198,7 +220,10 @@ TEST_P(AllGatherGemm, AHundredOperatorsMayBeQueuedWithoutAWait) {
       const Case c{.m = 40 + 3 * (i % 7), .n = 9, .k = 16, .gather = Gather::kPlain, .seed = 100 + i};
       queue.push_back(std::make_unique<Running>(c, rank, comm));
     }
-    TC_EXPECT_OK(tcStreamSynchronize(comm, nullptr));
+    Rendezvous();
+    for (const auto& running : queue) running->Enqueue();
+    TC_EXPECT_OK(tcStreamSynchronize(comm, TestStream()));
+    Rendezvous();
     for (const auto& running : queue) running->Check();
   });
 }
@@ -219,15 +244,26 @@ TEST_P(AllGatherGemm, RanksMayDifferInRegistrationStridesAndGatheredA) {
     tcGemmConfig_t config;
     TC_GEMM_CONFIG_INIT(&config);
     config.lda = a.stride();
-    std::vector<float> plain(c.m * c.k);
-    void* gathered[] = {memory, plain.data(), nullptr};
+    std::vector<float> kept(c.m * c.k);
+    OnDevice on_a(comm, a.data(), a.size_bytes()), on_b(comm, b.data(), b.size_bytes());
+    OnDevice on_out(comm, out.data(), out.size_bytes()), plain(comm, kept.data(), bytes);
+    void* gathered[] = {memory, plain.get(), nullptr};
     config.gatheredA = gathered[rank % 3];
-    TC_EXPECT_OK(tcFusedAllGatherGemm(a.data(), b.data(), out.data(), c.m, c.n, c.k, c.type, &config, comm, nullptr));
-    TC_EXPECT_OK(tcStreamSynchronize(comm, nullptr));
+    Rendezvous();
+    TC_EXPECT_OK(
+        tcFusedAllGatherGemm(on_a.get(), on_b.get(), on_out.get(), c.m, c.n, c.k, c.type, &config, comm, TestStream()));
+    TC_EXPECT_OK(tcStreamSynchronize(comm, TestStream()));
+    Rendezvous();
     const Matrix whole = Matrix(c.type, c.m, c.k).Random(kSeedA);
+    on_out.Fetch();
     EXPECT_EQ(CountWrong(whole, b, true, out), 0u);
+    if (rank % 3 == 0) {
+      CopyWindow(comm, kept.data(), memory, bytes);
+    } else {
+      plain.Fetch();
+    }
     if (config.gatheredA != nullptr) {
-      EXPECT_EQ(std::memcmp(config.gatheredA, whole.data(), bytes), 0);
+      EXPECT_EQ(std::memcmp(kept.data(), whole.data(), bytes), 0);
     }
     TC_EXPECT_OK(tcCommDeregister(comm, window));
     TC_EXPECT_OK(tcMemFree(memory));
@@ -235,7 +271,7 @@ TEST_P(AllGatherGemm, RanksMayDifferInRegistrationStridesAndGatheredA) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, AllGatherGemm,
-                         ::testing::Combine(::testing::Values(Launch::kThreads, Launch::kProcesses),
+                         ::testing::Combine(::testing::Values(Launch::kThreads, Launch::kProcesses, Launch::kIsolated),
                                             ::testing::Values(1, 2, 3, 4, 5, 8)),
                          [](const auto& param) {
                            return std::string(LaunchName(std::get<0>(param.param))) +
@@ -252,8 +288,14 @@ TEST(AllGatherGemmBits, DoNotDependOnTheNumberOfRanks) {
       const RowSpan rows = RowsOf(c, n_ranks, rank);
       const Matrix a = Matrix(c.type, rows.count, c.k).Random(kSeedA, rows.first);
       Matrix out(c.type, c.m, c.n);
-      TC_EXPECT_OK(tcFusedAllGatherGemm(a.data(), b.data(), out.data(), c.m, c.n, c.k, c.type, nullptr, comm, nullptr));
-      TC_EXPECT_OK(tcStreamSynchronize(comm, nullptr));
+      OnDevice on_a(comm, a.data(), a.size_bytes()), on_b(comm, b.data(), b.size_bytes());
+      OnDevice on_out(comm, out.data(), out.size_bytes());
+      Rendezvous();
+      TC_EXPECT_OK(tcFusedAllGatherGemm(on_a.get(), on_b.get(), on_out.get(), c.m, c.n, c.k, c.type, nullptr, comm,
+                                        TestStream()));
+      TC_EXPECT_OK(tcStreamSynchronize(comm, TestStream()));
+      Rendezvous();
+      on_out.Fetch();
       if (n_ranks == 1) std::memcpy(first.data(), out.data(), out.size_bytes());
       if (n_ranks != 1) {
         EXPECT_EQ(std::memcmp(first.data(), out.data(), out.size_bytes()), 0) << "rank " << rank;
@@ -274,11 +316,14 @@ TEST(AllGatherGemmComms, TwoCommunicatorsRunAtOnceOnTwoStreams) {
     std::vector<std::unique_ptr<Running>> running;
     for (uint64_t i = 0; i < 20; ++i) {
       const Case c{.m = 100 + i, .n = 20, .k = 30, .seed = i};
-      running.push_back(std::make_unique<Running>(c, rank, first, streams[0]));
-      running.push_back(std::make_unique<Running>(c, second_rank, second, streams[1]));
+      running.push_back(std::make_unique<Running>(c, rank, first));
+      running.push_back(std::make_unique<Running>(c, second_rank, second));
     }
+    Rendezvous();
+    for (size_t i = 0; i < running.size(); ++i) running[i]->Enqueue(streams[i % 2]);
     TC_EXPECT_OK(tcStreamSynchronize(first, streams[0]));
     TC_EXPECT_OK(tcStreamSynchronize(second, streams[1]));
+    Rendezvous();
     for (const auto& each : running) each->Check();
     for (tcStream_t stream : streams) TC_EXPECT_OK(tcStreamDestroy(first, stream));
     TC_EXPECT_OK(tcCommDestroy(second));
@@ -287,6 +332,7 @@ TEST(AllGatherGemmComms, TwoCommunicatorsRunAtOnceOnTwoStreams) {
 
 TEST(AllGatherGemmComms, ASplitCommunicatorIsOneOfItsOwn) {
   for (const Launch launch : {Launch::kThreads, Launch::kProcesses}) {
+    if (OnGpu() && launch == Launch::kProcesses) continue;  // five processes are more than most boxes have GPUs
     RunRanks(launch, 5, [](int rank, tcComm_t parent) {
       tcComm_t part = nullptr;
       const int color = rank == 4 ? TC_SPLIT_NOCOLOR : rank % 2;
@@ -297,7 +343,10 @@ TEST(AllGatherGemmComms, ASplitCommunicatorIsOneOfItsOwn) {
         int count = 0;
         TC_EXPECT_OK(tcCommCount(part, &count));
         EXPECT_EQ(count, 2);
-        RunCase({.m = 99, .n = 33, .k = 17}, rank / 2, part);
+        Running running({.m = 99, .n = 33, .k = 17}, rank / 2, part);
+        running.Enqueue();
+        TC_EXPECT_OK(tcStreamSynchronize(part, TestStream()));
+        running.Check();
         TC_EXPECT_OK(tcCommDestroy(part));
       }
       RunCase({.m = 99, .n = 33, .k = 17}, rank, parent);
@@ -312,10 +361,13 @@ TEST(AllGatherGemmComms, AChangeOfStreamKeepsTheOrder) {
     std::vector<std::unique_ptr<Running>> running;
     for (uint64_t i = 0; i < 30; ++i) {
       const Case c{.m = 65, .n = 8, .k = 12, .seed = i};
-      running.push_back(std::make_unique<Running>(c, rank, comm, i % 3 == 0 ? nullptr : other));
+      running.push_back(std::make_unique<Running>(c, rank, comm));
     }
-    TC_EXPECT_OK(tcStreamSynchronize(comm, nullptr));
+    Rendezvous();
+    for (size_t i = 0; i < running.size(); ++i) running[i]->Enqueue(i % 3 == 0 ? TestStream() : other);
+    TC_EXPECT_OK(tcStreamSynchronize(comm, TestStream()));
     TC_EXPECT_OK(tcStreamSynchronize(comm, other));
+    Rendezvous();
     for (const auto& each : running) each->Check();
     TC_EXPECT_OK(tcStreamDestroy(comm, other));
   });

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
+#include <filesystem>
 
 #include "matrix.h"
 #include "ranks.h"
@@ -336,40 +336,41 @@ TEST_F(Contract, RanksMustAgreeOnTheWorkspace) {
   for (std::thread& rank : ranks) rank.join();
 }
 
-// Every listening Unix socket of this library, by its abstract name.
-std::vector<std::string> ListeningSockets() {
-  std::vector<std::string> found;
-  std::ifstream table("/proc/net/unix");
-  for (std::string line; std::getline(table, line);) {
-    const size_t at = line.find("@tilecomm-");
-    if (at != std::string::npos) found.push_back(line.substr(at + 1));
-  }
-  return found;
-}
-
 TEST_F(Contract, AStrangerOnTheSocketDisturbsNobody) {
+  // In a directory of its own, where the socket can be found by name.
+  std::filesystem::path directory = std::filesystem::temp_directory_path() / "tilecomm-contract-XXXXXX";
+  std::string name = directory.string();
+  ASSERT_NE(::mkdtemp(name.data()), nullptr);
+  directory = name;
+  const auto entries = [&] {
+    const std::filesystem::directory_iterator first(directory);
+    return std::vector<std::filesystem::path>(begin(first), end(first));
+  };
+  ::setenv("TC_BOOTSTRAP_DIR", name.c_str(), 1);
   tcUniqueId id;
   TC_EXPECT_OK(tcGetUniqueId(&id));
   const tcConfig_t config = TestConfig();
   std::thread root([&] { RunRank(2, id, 0, config, [](int rank, tcComm_t comm) { ExpectUsable(rank, comm); }); });
-  std::vector<std::string> names;
-  for (int tries = 0; names.empty() && tries < 1000; ++tries) {
-    std::this_thread::sleep_for(milliseconds(5));
-    names = ListeningSockets();
-  }
-  ASSERT_FALSE(names.empty());
-  const int stranger = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, names[0].data(), names[0].size());
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + names[0].size());
-  EXPECT_EQ(::connect(stranger, reinterpret_cast<sockaddr*>(&address), length), 0);
+  const int stranger = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  bool connected = false;
+  for (int tries = 0; !connected && tries < 2000; ++tries) {
+    std::this_thread::sleep_for(milliseconds(5));
+    for (const auto& path : entries()) {
+      std::snprintf(address.sun_path, sizeof(address.sun_path), "%s", path.c_str());
+      connected = connected || ::connect(stranger, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+    }
+  }
+  EXPECT_TRUE(connected);
   const char garbage[] = "let me in";
   EXPECT_GT(::send(stranger, garbage, sizeof(garbage), MSG_NOSIGNAL), 0);
   RunRank(2, id, 1, config, [](int rank, tcComm_t comm) { ExpectUsable(rank, comm); });
   root.join();
+  ::unsetenv("TC_BOOTSTRAP_DIR");
   ::close(stranger);
-  EXPECT_TRUE(ListeningSockets().empty());
+  EXPECT_TRUE(entries().empty());  // nothing is left behind
+  std::filesystem::remove_all(directory);
 }
 
 TEST_F(Contract, AnAbortReachesWaitingPeersAndEndsEverythingQuickly) {

@@ -384,7 +384,8 @@ tcResult_t tcSetLogCallback(void (*callback)(int level, const char* message, voi
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
-/* Memory that peers can map: device memory, or shared memory on the host backend. Local. 0 bytes gives NULL. */
+/* Memory that peers can map: of the current device, and reachable from this process's other devices where they can
+   reach it; or shared memory on the host backend. Local. 0 bytes gives NULL. */
 tcResult_t tcMemAlloc(void** ptr, size_t bytes);
 tcResult_t tcMemFree(void* ptr);
 

@@ -22,8 +22,8 @@ Status ReadConfig(const tcConfig_t* config, Plan* plan) {
   TC_RETURN_IF_ERROR(ReadStruct("config", config, &complete));
   Env env;
   TC_RETURN_IF_ERROR(ReadEnv(&env));
-  TC_RETURN_IF_ERROR(ChooseBackend(complete.backend, env, &plan->backend));
-  return ResolveSettings(complete, env, &plan->settings);
+  TC_RETURN_IF_ERROR(ResolveSettings(complete, env, &plan->settings));
+  return ChooseBackend(complete.backend, env, &plan->backend);
 }
 
 Status CheckRanks(int n_ranks) {

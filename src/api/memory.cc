@@ -3,7 +3,6 @@
 #include "api/group.h"
 #include "api/settings.h"
 #include "comm/allocation.h"
-#include "host/segment.h"
 
 namespace tc::api {
 namespace {
@@ -17,7 +16,7 @@ Status Allocate(void** ptr, size_t bytes) {
   tcBackend_t backend = tcBackendHost;
   TC_RETURN_IF_ERROR(ChooseBackend(tcBackendAuto, env, &backend));
   std::shared_ptr<Segment> segment;
-  TC_RETURN_IF_ERROR(host::AllocateShared(bytes, &segment));
+  TC_RETURN_IF_ERROR(AllocateShareable(backend, bytes, &segment));
   *ptr = segment->base();
   Allocations::Instance().Add(std::move(segment));
   return {};

@@ -54,8 +54,8 @@ TC_EXPORT(tcResult_t, tcCommGetAsyncError, (tcComm_t comm, tcResult_t* result)) 
 
 TC_EXPORT(tcResult_t, tcCommGetErrorWord, (tcComm_t comm, const volatile int32_t** host, const int32_t** device)) {
   return WithComm("tcCommGetErrorWord", comm, [&](Communicator& found) {
-    if (host != nullptr) *host = found.error_word();
-    if (device != nullptr) *device = nullptr;
+    if (host != nullptr) *host = found.backend().error_word();
+    if (device != nullptr) *device = found.backend().device_error_word();
     return Status();
   });
 }

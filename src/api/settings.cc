@@ -3,7 +3,12 @@
 #include <algorithm>
 #include <thread>
 
+#ifdef TC_HAVE_CUDA
+#include "cuda/backend.h"
+#include "cuda/segment.h"
+#endif
 #include "host/backend.h"
+#include "host/segment.h"
 
 namespace tc::api {
 namespace {
@@ -49,18 +54,41 @@ Status ResolveSettings(const tcConfig_t& config, const Env& env, CommSettings* s
 
 Status ChooseBackend(tcBackend_t configured, const Env& env, tcBackend_t* backend) {
   const tcBackend_t wanted = env.backend != tcBackendAuto ? env.backend : configured;
-  if (wanted == tcBackendCuda) {
-    return Error(tcUnsupported, "this library was built without its CUDA backend; use tcBackendAuto or tcBackendHost");
-  }
   *backend = tcBackendHost;
-  return {};
+  if (wanted == tcBackendHost) return {};
+#ifdef TC_HAVE_CUDA
+  Status why;
+  if (cuda::IsAvailable(&why)) {
+    *backend = tcBackendCuda;
+    return {};
+  }
+#else
+  const Status why = Error(tcUnsupported, "this library was built without its CUDA backend");
+#endif
+  if (wanted == tcBackendAuto) return {};
+  return Error(why.code(), "the CUDA backend is not to be had: %s; use tcBackendAuto or tcBackendHost",
+               why.sentence().c_str());
 }
 
-Status MakeBackend(tcBackend_t, const CommSettings& settings, int n_ranks, std::unique_ptr<Backend>* backend) {
+Status MakeBackend(tcBackend_t wanted, const CommSettings& settings, int n_ranks, std::unique_ptr<Backend>* backend) {
+#ifdef TC_HAVE_CUDA
+  if (wanted == tcBackendCuda) return cuda::CudaBackend::Create(settings.device, backend);
+#else
+  (void)wanted;
+#endif
   int threads = settings.host_threads;
   if (threads == 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / n_ranks);
   *backend = std::make_unique<host::HostBackend>(settings.device, threads);
   return {};
+}
+
+Status AllocateShareable(tcBackend_t backend, size_t bytes, std::shared_ptr<Segment>* segment) {
+#ifdef TC_HAVE_CUDA
+  if (backend == tcBackendCuda) return cuda::AllocateOnCurrentDevice(bytes, segment);
+#else
+  (void)backend;
+#endif
+  return host::AllocateShared(bytes, segment);
 }
 
 }  // namespace tc::api

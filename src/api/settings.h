@@ -17,4 +17,7 @@ Status MakeBackend(tcBackend_t wanted, const CommSettings& settings, int n_ranks
 // tcBackendHost or tcBackendCuda: what the configuration, the environment and this machine come to.
 Status ChooseBackend(tcBackend_t configured, const Env& env, tcBackend_t* backend);
 
+// Memory of tcMemAlloc: of the current device with CUDA, else shared memory.
+Status AllocateShareable(tcBackend_t backend, size_t bytes, std::shared_ptr<Segment>* segment);
+
 }  // namespace tc::api

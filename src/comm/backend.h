@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "comm/segment.h"
@@ -11,17 +12,40 @@
 
 namespace tc {
 
+class Communicator;
+
+enum class Memory {
+  kDevice,  // what operators work on
+  kHost,    // what both host threads and operators read and write
+};
+
+// One rank's place among the others, as a backend sees it.
+struct Neighbour {
+  std::string device;  // Backend::identity()
+  bool same_process;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
 
   virtual const char* name() const = 0;
   virtual int device() const = 0;
+  // Which piece of hardware it is, the same from every process; empty when ranks of any process may share it.
+  virtual std::string identity() const = 0;
 
-  // Zeroed memory that peers can map.
-  virtual Status Allocate(size_t bytes, std::shared_ptr<Segment>* segment) = 0;
-  // Another process's memory. Memory of this process comes from SegmentTable.
-  virtual Status Import(const SegmentTicket& ticket, const UniqueFd& fd, std::shared_ptr<Segment>* segment) = 0;
+  // Told once, when the ranks have met: all ranks in order, this one included.
+  virtual Status Meet(const std::vector<Neighbour>& ranks) = 0;
+
+  // Zeroed memory. `shared`: peers in other processes can map it.
+  virtual Status Allocate(Memory memory, size_t bytes, bool shared, std::shared_ptr<Segment>* segment) = 0;
+  // Another process's memory.
+  virtual Status Import(Memory memory, const SegmentTicket& ticket, const UniqueFd& fd,
+                        std::shared_ptr<Segment>* segment) = 0;
+  // Makes memory of another rank of this process reachable from this rank.
+  virtual Status Adopt(Memory memory, const Segment& segment) = 0;
+  // Tells operators where window `index` lies, all ranks in order.
+  virtual Status PlaceWindow(int64_t index, const std::vector<std::byte*>& bases) = 0;
 
   virtual Status CreateStream(tcStream_t* stream) = 0;
   virtual Status DestroyStream(tcStream_t stream) = 0;
@@ -30,6 +54,12 @@ class Backend {
 
   // Waits for every operator that was launched.
   virtual void Drain() = 0;
+  // Hands what operators have reported since to `comm`: stalls, refusals, counts.
+  virtual void Collect(Communicator& comm) = 0;
+
+  // Holds the result that ended the communicator; the device address is NULL where there is no device.
+  virtual int32_t* error_word() = 0;
+  virtual const int32_t* device_error_word() const = 0;
 };
 
 }  // namespace tc

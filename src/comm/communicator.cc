@@ -1,5 +1,7 @@
 #include "comm/communicator.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -53,6 +55,7 @@ Status Communicator::Create(const UniqueId& id, int n_ranks, int rank, const Com
                                          .directory = settings.bootstrap_dir,
                                          .timeout = settings.init_timeout},
                                         &made->bootstrap_));
+  TC_RETURN_IF_ERROR(made->MeetNeighbours());
   TC_RETURN_IF_ERROR(made->MapControl());
   Log(tcLogInfo, "%s: communicator of %d ranks on the %s backend", made->Who().c_str(), n_ranks,
       made->backend_->name());
@@ -67,16 +70,40 @@ std::string Communicator::Who() const {
   return settings_.name.empty() ? who : who + " of " + settings_.name;
 }
 
-Status Communicator::ShareSegment(const Status& mine, const std::shared_ptr<Segment>& segment, size_t offset,
-                                  size_t bytes, std::vector<std::shared_ptr<Segment>>* mappings,
+Status Communicator::MeetNeighbours() {
+  // The ticket of no segment: its process tells whether two ranks share one.
+  const std::string process = ToBytes(SegmentTable::Instance().process());
+  const std::string mine = process + Format("%d ", static_cast<int>(::getpid())) + backend_->identity();
+  std::vector<std::string> payloads;
+  TC_RETURN_IF_ERROR(bootstrap_->AllGather(Status(), mine, &payloads));
+  std::vector<Neighbour> ranks;
+  for (const std::string& payload : payloads) {
+    const size_t device = std::min(payload.find(' ', process.size()), payload.size() - 1) + 1;
+    ranks.push_back({payload.substr(device), payload.compare(0, process.size(), process) == 0});
+  }
+  Status met;
+  for (size_t peer = 0; peer < ranks.size() && met.ok(); ++peer) {
+    if (ranks[peer].same_process || ranks[peer].device.empty() || ranks[peer].device != backend_->identity()) continue;
+    met = Error(
+        tcInvalidUsage,
+        "rank %zu (process %s) and rank %d (process %d) are two processes on one GPU (%s); give each process a GPU "
+        "of its own, or make them threads of one process",
+        peer, payloads[peer].substr(process.size(), payloads[peer].find(' ', process.size()) - process.size()).c_str(),
+        rank(), static_cast<int>(::getpid()), backend_->identity().c_str());
+  }
+  if (met.ok()) met = backend_->Meet(ranks);
+  return bootstrap_->AllGather(met, "", &payloads);
+}
+
+Status Communicator::ShareSegment(Memory memory, const Status& mine, const std::shared_ptr<Segment>& segment,
+                                  size_t offset, std::vector<std::shared_ptr<Segment>>* mappings,
                                   std::vector<std::byte*>* bases) {
   struct Offer {
     SegmentTicket ticket;
     uint64_t offset;
-    uint64_t bytes;
   };
   Offer offer{};
-  if (segment != nullptr) offer = {SegmentTable::Instance().Add(segment), offset, bytes};
+  if (segment != nullptr) offer = {SegmentTable::Instance().Add(segment), offset};
   std::vector<std::string> payloads;
   TC_RETURN_IF_ERROR(bootstrap_->AllGather(mine, ToBytes(offer), &payloads));
 
@@ -86,8 +113,7 @@ Status Communicator::ShareSegment(const Status& mine, const std::shared_ptr<Segm
     if (!FromBytes(payloads[peer], &offers[peer])) {
       return Error(tcInternalError, "rank %zu sent a segment offer of %zu bytes", peer, payloads[peer].size());
     }
-    one_process = one_process && SegmentTable::Instance().IsOwn(offers[peer].ticket) &&
-                  offers[peer].ticket.process == offers[0].ticket.process;
+    one_process = one_process && offers[peer].ticket.process == offers[0].ticket.process;
   }
   // Whether the ranks share one process is the same answer on all of them, so all skip the descriptors or none does.
   std::vector<UniqueFd> fds;
@@ -97,28 +123,31 @@ Status Communicator::ShareSegment(const Status& mine, const std::shared_ptr<Segm
   mappings->resize(offers.size());
   bases->resize(offers.size());
   for (size_t peer = 0; peer < offers.size() && mapped.ok(); ++peer) {
-    (*mappings)[peer] = SegmentTable::Instance().Find(offers[peer].ticket);
-    if ((*mappings)[peer] == nullptr) mapped = backend_->Import(offers[peer].ticket, fds[peer], &(*mappings)[peer]);
-    if (mapped.ok()) (*bases)[peer] = (*mappings)[peer]->base() + offers[peer].offset;
+    std::shared_ptr<Segment>& mapping = (*mappings)[peer];
+    mapping = SegmentTable::Instance().Find(offers[peer].ticket);
+    mapped = mapping != nullptr ? backend_->Adopt(memory, *mapping)
+                                : backend_->Import(memory, offers[peer].ticket, fds[peer], &mapping);
+    if (mapped.ok()) (*bases)[peer] = mapping->base() + offers[peer].offset;
   }
   // Nobody goes on, and nobody lets go of its own segment, before all have mapped it.
   return bootstrap_->AllGather(mapped, "", &payloads);
 }
 
 Status Communicator::MapControl() {
-  if (n_ranks() == 1) {  // no peer, so nothing to share and nothing to stage
-    lone_control_ = std::make_unique<ControlBlock>();
-    view_.control[0] = lone_control_.get();
-    return {};
-  }
-  std::shared_ptr<Segment> segment;
-  const size_t bytes = sizeof(ControlBlock) + settings_.workspace_bytes;
-  const Status allocated = backend_->Allocate(bytes, &segment);
-  std::vector<std::byte*> bases;
-  TC_RETURN_IF_ERROR(ShareSegment(allocated, segment, 0, bytes, &control_mappings_, &bases));
+  const bool shared = n_ranks() > 1;  // a lone rank has no peer, so nothing to share and nothing to stage
+  std::shared_ptr<Segment> control;
+  std::shared_ptr<Segment> abort;
+  Status allocated = backend_->Allocate(
+      Memory::kDevice, sizeof(ControlBlock) + (shared ? settings_.workspace_bytes : 0), shared, &control);
+  if (allocated.ok()) allocated = backend_->Allocate(Memory::kHost, sizeof(AbortBlock), shared, &abort);
+  std::vector<std::byte*> controls;
+  std::vector<std::byte*> aborts;
+  TC_RETURN_IF_ERROR(ShareSegment(Memory::kDevice, allocated, control, 0, &control_mappings_, &controls));
+  TC_RETURN_IF_ERROR(ShareSegment(Memory::kHost, Status(), abort, 0, &abort_mappings_, &aborts));
   for (int peer = 0; peer < n_ranks(); ++peer) {
-    view_.control[peer] = reinterpret_cast<ControlBlock*>(bases[peer]);
-    view_.workspace[peer] = bases[peer] + sizeof(ControlBlock);
+    view_.control[peer] = reinterpret_cast<ControlBlock*>(controls[peer]);
+    view_.workspace[peer] = controls[peer] + sizeof(ControlBlock);
+    view_.abort[peer] = reinterpret_cast<AbortBlock*>(aborts[peer]);
   }
   return {};
 }
@@ -157,14 +186,20 @@ Status Communicator::Register(void* ptr, size_t bytes, std::shared_ptr<const Win
   if (ready.ok()) ready = Allocations::Instance().Find(ptr, bytes, &segment, &offset);
   auto made = std::make_shared<Window>();
   std::vector<std::byte*> bases;
-  TC_RETURN_IF_ERROR(ShareSegment(ready, segment, offset, bytes, &made->mappings, &bases));
+  TC_RETURN_IF_ERROR(ShareSegment(Memory::kDevice, ready, segment, offset, &made->mappings, &bases));
   std::copy(bases.begin(), bases.end(), made->base.begin());
   made->local = static_cast<std::byte*>(ptr);
   made->bytes = bytes;
-  std::lock_guard lock(mutex_);
-  made->index = next_window_++;
-  auto windows = std::make_shared<Windows>(*windows_);
+  auto windows = std::make_shared<Windows>(*this->windows());
+  // The lowest free index: all ranks register and deregister in one order, so it is the same everywhere.
+  while (
+      std::any_of(windows->begin(), windows->end(), [&](const auto& other) { return other->index == made->index; })) {
+    ++made->index;
+  }
   windows->push_back(made);
+  std::vector<std::string> payloads;
+  TC_RETURN_IF_ERROR(bootstrap_->AllGather(backend_->PlaceWindow(made->index, bases), "", &payloads));
+  std::lock_guard lock(mutex_);
   windows_ = std::move(windows);
   counters_.window_bytes += bytes;
   *window = std::move(made);
@@ -226,12 +261,14 @@ void Communicator::Abort() {
   PublishAbort<CpuMemory>(view_);
 }
 
-Status Communicator::fatal() const {
+Status Communicator::fatal() {
+  backend_->Collect(*this);
   std::lock_guard lock(mutex_);
   return fatal_;
 }
 
-Status Communicator::Usable() const {
+Status Communicator::Usable() {
+  backend_->Collect(*this);
   std::lock_guard lock(mutex_);
   if (!fatal_.ok()) {
     return Error(fatal_.code(), "the communicator has ended (%s); destroy it and make a new one",
@@ -248,7 +285,7 @@ void Communicator::Fail(const Status& status) {
   if (!fatal_.ok()) return;
   fatal_ = status;
   last_error_ = status.sentence();
-  CpuMemory::StoreReleaseSys(&error_word_, status.code());
+  CpuMemory::StoreReleaseSys(backend_->error_word(), status.code());
   Log(tcLogError, "%s", status.sentence().c_str());
 }
 
@@ -260,6 +297,7 @@ void Communicator::FailOperator(const Status& status) {
 }
 
 tcResult_t Communicator::TakeAsyncError() {
+  backend_->Collect(*this);
   std::lock_guard lock(mutex_);
   if (!fatal_.ok()) return fatal_.code();
   return std::exchange(operator_failure_, Status()).code();

@@ -81,16 +81,15 @@ class Communicator {
   void Abort();
 
   // The error that ended the communicator, or success.
-  Status fatal() const;
+  Status fatal();
   // Whether a call may begin: not finalized, not failed.
-  Status Usable() const;
+  Status Usable();
   // Ends the communicator, unless it has ended.
   void Fail(const Status& status);
   // One operator failed on every rank alike; the communicator goes on.
   void FailOperator(const Status& status);
   // What tcCommGetAsyncError reports: a fatal error for ever, an operator's failure once.
   tcResult_t TakeAsyncError();
-  const int32_t* error_word() const { return &error_word_; }
 
   void SetLastError(const std::string& sentence);
   std::string last_error() const;
@@ -107,9 +106,11 @@ class Communicator {
 
  private:
   Communicator(const CommSettings& settings, std::unique_ptr<Backend> backend);
+  // Collective: who is where, then the memory through which ranks talk.
+  Status MeetNeighbours();
   Status MapControl();
   // Collective: every rank's segment, mapped here. `mine` may be an error, which all ranks then return.
-  Status ShareSegment(const Status& mine, const std::shared_ptr<Segment>& segment, size_t offset, size_t bytes,
+  Status ShareSegment(Memory memory, const Status& mine, const std::shared_ptr<Segment>& segment, size_t offset,
                       std::vector<std::shared_ptr<Segment>>* mappings, std::vector<std::byte*>* bases);
 
   CommSettings settings_;
@@ -117,17 +118,15 @@ class Communicator {
   std::unique_ptr<Bootstrap> bootstrap_;
   RankView view_;
   std::vector<std::shared_ptr<Segment>> control_mappings_;
-  std::unique_ptr<ControlBlock> lone_control_;  // of a communicator of one rank
+  std::vector<std::shared_ptr<Segment>> abort_mappings_;
 
   mutable std::mutex mutex_;  // over what follows
   std::shared_ptr<const Windows> windows_;
-  int64_t next_window_ = 0;
   Status fatal_;
   Status operator_failure_;
   bool finalized_ = false;
   std::string last_error_;
 
-  int32_t error_word_ = tcSuccess;
   Counters counters_;
 };
 

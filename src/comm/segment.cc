@@ -31,14 +31,14 @@ SegmentTicket SegmentTable::Add(const std::shared_ptr<Segment>& segment) {
   return {process_, next_id_++, segment->bytes()};
 }
 
-bool SegmentTable::IsOwn(const SegmentTicket& ticket) {
+std::array<uint8_t, 16> SegmentTable::process() {
   std::lock_guard lock(mutex_);
   TakeName();
-  return ticket.process == process_;
+  return process_;
 }
 
 std::shared_ptr<Segment> SegmentTable::Find(const SegmentTicket& ticket) {
-  if (!IsOwn(ticket)) return nullptr;
+  if (ticket.process != process()) return nullptr;
   std::lock_guard lock(mutex_);
   const auto found = segments_.find(ticket.id);
   return found == segments_.end() ? nullptr : found->second.lock();

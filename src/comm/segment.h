@@ -51,7 +51,8 @@ class SegmentTable {
   SegmentTicket Add(const std::shared_ptr<Segment>& segment);
   // NULL when the ticket is another process's, or the segment is gone.
   std::shared_ptr<Segment> Find(const SegmentTicket& ticket);
-  bool IsOwn(const SegmentTicket& ticket);
+  // This process's name.
+  std::array<uint8_t, 16> process();
 
  private:
   SegmentTable() = default;

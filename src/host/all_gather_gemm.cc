@@ -34,6 +34,7 @@ class GatherGemmSlab {
         view_(epoch.comm.view()),
         local_(view_.own().local),
         row_bytes_(problem.k * ElementBytes(problem.type)),
+        staged_pitch_(StagedPitch(row_bytes_)),
         chunk_rows_(ChunkRows(slab.packed.largest())),
         row_blocks_((slab.packed.total() + kGateRows - 1) / kGateRows),
         tile_cols_(TileCols(row_blocks_, problem.n)),
@@ -93,10 +94,11 @@ class GatherGemmSlab {
     return static_cast<std::byte*>(problem_.gathered) +
            (row - slab_.packed.begin[owner] + slab_.first[owner]) * row_bytes_;
   }
+  std::byte* StagedRow(int rank, uint64_t row) const { return view_.workspace[rank] + row * staged_pitch_; }
   // A packed row of this rank's in `peer`'s memory.
   std::byte* RowAt(int peer, uint64_t row) const {
     const Destination& destination = epoch_.destination(peer);
-    if (destination.window < 0) return view_.workspace[peer] + row * row_bytes_;
+    if (destination.window < 0) return StagedRow(peer, row);
     return FindWindow(windows_, destination.window).base[peer] + destination.offset +
            (row - slab_.packed.begin[view_.rank] + slab_.first[view_.rank]) * row_bytes_;
   }
@@ -117,8 +119,9 @@ class GatherGemmSlab {
   void Arrive(int producer, int chunk) {
     const RowRange rows = ChunkOf(producer, chunk);
     if (problem_.gathered != nullptr && staged_) {
-      std::memcpy(GatheredRow(rows.begin, producer), view_.workspace[view_.rank] + rows.begin * row_bytes_,
-                  (rows.end - rows.begin) * row_bytes_);
+      for (uint64_t row = rows.begin; row < rows.end; ++row) {
+        std::memcpy(GatheredRow(row, producer), StagedRow(view_.rank, row), row_bytes_);
+      }
     }
     epoch_.comm.counters().bytes_received += (rows.end - rows.begin) * row_bytes_;
     OpenGates<CpuMemory>(local_, rows.begin, rows.end);
@@ -158,9 +161,7 @@ class GatherGemmSlab {
 
   void ComputePart(int owner, uint64_t row, uint64_t row_end, uint64_t col, GemmScratch& scratch) {
     const bool own = owner == view_.rank;
-    const std::byte* a = own       ? OwnRow(row)
-                         : staged_ ? view_.workspace[view_.rank] + row * row_bytes_
-                                   : GatheredRow(row, owner);
+    const std::byte* a = own ? OwnRow(row) : staged_ ? StagedRow(view_.rank, row) : GatheredRow(row, owner);
     const uint64_t b_offset = problem_.b_layout == tcBLayoutNK ? col * problem_.ldb : col;
     const uint64_t c_offset = (row - slab_.packed.begin[owner] + slab_.first[owner]) * problem_.ldc + col;
     Gemm({.in_type = problem_.type,
@@ -170,7 +171,9 @@ class GatherGemmSlab {
           .cols = std::min(tile_cols_, problem_.n - col),
           .k = problem_.k,
           .a = a,
-          .lda = own ? problem_.lda : problem_.k,
+          .lda = own       ? problem_.lda
+                 : staged_ ? staged_pitch_ / ElementBytes(problem_.type)
+                           : problem_.k,
           .b = static_cast<const std::byte*>(problem_.b) + b_offset * ElementBytes(problem_.type),
           .ldb = problem_.ldb,
           .c = static_cast<std::byte*>(problem_.c) + c_offset * ElementBytes(problem_.out_type),
@@ -186,6 +189,7 @@ class GatherGemmSlab {
   const RankView& view_;
   LocalBlock& local_;
   const uint64_t row_bytes_;
+  const uint64_t staged_pitch_;
   const uint64_t chunk_rows_;
   const uint64_t row_blocks_;
   const uint64_t tile_cols_;

@@ -31,9 +31,11 @@ HostBackend::HostBackend(int device, int threads)
 
 HostBackend::~HostBackend() { Drain(); }
 
-Status HostBackend::Allocate(size_t bytes, std::shared_ptr<Segment>* segment) { return AllocateShared(bytes, segment); }
+Status HostBackend::Allocate(Memory, size_t bytes, bool shared, std::shared_ptr<Segment>* segment) {
+  return shared ? AllocateShared(bytes, segment) : AllocatePrivate(bytes, segment);
+}
 
-Status HostBackend::Import(const SegmentTicket& ticket, const UniqueFd& fd, std::shared_ptr<Segment>* segment) {
+Status HostBackend::Import(Memory, const SegmentTicket& ticket, const UniqueFd& fd, std::shared_ptr<Segment>* segment) {
   return MapShared(ticket, fd, segment);
 }
 

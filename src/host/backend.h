@@ -19,13 +19,21 @@ class HostBackend final : public Backend {
 
   const char* name() const override { return "host"; }
   int device() const override { return device_; }
-  Status Allocate(size_t bytes, std::shared_ptr<Segment>* segment) override;
-  Status Import(const SegmentTicket& ticket, const UniqueFd& fd, std::shared_ptr<Segment>* segment) override;
+  std::string identity() const override { return {}; }
+  Status Meet(const std::vector<Neighbour>&) override { return {}; }
+  Status Allocate(Memory memory, size_t bytes, bool shared, std::shared_ptr<Segment>* segment) override;
+  Status Import(Memory memory, const SegmentTicket& ticket, const UniqueFd& fd,
+                std::shared_ptr<Segment>* segment) override;
+  Status Adopt(Memory, const Segment&) override { return {}; }
+  Status PlaceWindow(int64_t, const std::vector<std::byte*>&) override { return {}; }
   Status CreateStream(tcStream_t* stream) override;
   Status DestroyStream(tcStream_t stream) override;
   Status SynchronizeStream(tcStream_t stream) override;
   Status MemcpyAsync(void* dst, const void* src, size_t bytes, tcStream_t stream) override;
   void Drain() override;
+  void Collect(Communicator&) override {}
+  int32_t* error_word() override { return &error_word_; }
+  const int32_t* device_error_word() const override { return nullptr; }
 
   // Enqueues an operator. It starts when the stream has come to it and this communicator's previous operator, on
   // whichever stream, has completed.
@@ -39,6 +47,7 @@ class HostBackend final : public Backend {
 
   const int device_;
   ThreadTeam team_;
+  int32_t error_word_ = tcSuccess;
   std::mutex mutex_;
   std::shared_ptr<Completion> last_;
   std::shared_ptr<Stream> default_stream_;  // destroyed first: its tasks use the team

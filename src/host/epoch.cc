@@ -41,14 +41,7 @@ Status CompareEntries(const Epoch& epoch) {
     const OperatorShape& first = entry(0).shape;
     const OperatorShape& other = entry(peer).shape;
     if (SameShape(first, other)) continue;
-    std::string here = DescribeShape(first);
-    std::string there = DescribeShape(other);
-    if (here == there) {
-      here += " with other rowsPerRank or options";
-    }
-    return Error(tcInvalidUsage,
-                 "rank 0 called %s, rank %d called %s; operator %llu of a communicator must be the same on all ranks",
-                 here.c_str(), peer, there.c_str(), static_cast<unsigned long long>(epoch.number));
+    return ShapeMismatch(first, peer, other, epoch.number);
   }
   return {};
 }
@@ -82,7 +75,7 @@ bool RunEpoch(Communicator& comm, const EntryRecord& mine, const std::function<S
   if (!comm.fatal().ok()) return false;
   const RankView& view = comm.view();
   const Epoch epoch{comm, mine.shape, EnterEpoch<CpuMemory>(view.own().local)};
-  PublishEntry<CpuMemory>(view, epoch.number, mine);
+  for (int peer = 0; peer < view.n_ranks; ++peer) PublishEntry<CpuMemory>(view, peer, epoch.number, mine);
   Status failed = AwaitEntries(epoch);
   if (failed.ok()) {
     const Status refused = CompareEntries(epoch);

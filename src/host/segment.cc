@@ -16,9 +16,9 @@ class MappedSegment final : public Segment {
   ~MappedSegment() override { ::munmap(base(), bytes()); }
 };
 
-Status Map(int fd, size_t bytes, UniqueFd keep, std::shared_ptr<Segment>* segment) {
-  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (base == MAP_FAILED) return SystemError(errno, "mapping %zu bytes of shared memory failed", bytes);
+Status Map(int flags, int fd, size_t bytes, UniqueFd keep, std::shared_ptr<Segment>* segment) {
+  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, 0);
+  if (base == MAP_FAILED) return SystemError(errno, "mapping %zu bytes of memory failed", bytes);
   *segment = std::make_shared<MappedSegment>(static_cast<std::byte*>(base), bytes, std::move(keep));
   return {};
 }
@@ -33,7 +33,11 @@ Status AllocateShared(size_t bytes, std::shared_ptr<Segment>* segment) {
                        "no room for %zu bytes of shared memory", bytes);
   }
   const int raw = fd.get();
-  return Map(raw, bytes, std::move(fd), segment);
+  return Map(MAP_SHARED, raw, bytes, std::move(fd), segment);
+}
+
+Status AllocatePrivate(size_t bytes, std::shared_ptr<Segment>* segment) {
+  return Map(MAP_PRIVATE | MAP_ANONYMOUS, -1, bytes, UniqueFd(), segment);
 }
 
 Status MapShared(const SegmentTicket& ticket, const UniqueFd& fd, std::shared_ptr<Segment>* segment) {
@@ -44,7 +48,7 @@ Status MapShared(const SegmentTicket& ticket, const UniqueFd& fd, std::shared_pt
     return Error(tcInternalError, "a peer offers %llu bytes of shared memory, its descriptor holds %llu",
                  static_cast<unsigned long long>(ticket.bytes), static_cast<unsigned long long>(info.st_size));
   }
-  return Map(fd.get(), ticket.bytes, UniqueFd(), segment);
+  return Map(MAP_SHARED, fd.get(), ticket.bytes, UniqueFd(), segment);
 }
 
 }  // namespace tc::host

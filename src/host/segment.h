@@ -9,6 +9,8 @@
 namespace tc::host {
 
 Status AllocateShared(size_t bytes, std::shared_ptr<Segment>* segment);
+// Memory that no other process can map.
+Status AllocatePrivate(size_t bytes, std::shared_ptr<Segment>* segment);
 Status MapShared(const SegmentTicket& ticket, const UniqueFd& fd, std::shared_ptr<Segment>* segment);
 
 }  // namespace tc::host

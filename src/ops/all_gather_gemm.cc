@@ -30,6 +30,7 @@ Status CheckOptions(const tcGemmConfig_t& config, tcDataType_t type) {
   if (config.bLayout != tcBLayoutNK && config.bLayout != tcBLayoutKN) {
     return Error(tcInvalidArgument, "bLayout %d is no tcBLayout_t", config.bLayout);
   }
+  if (config.commSMs < 0) return Error(tcInvalidArgument, "commSMs is %d; it must be 0 or more", config.commSMs);
   if (config.plane < tcPlaneAuto || config.plane > tcPlaneHostStaged) {
     return Error(tcInvalidArgument, "plane %d is no tcPlane_t", config.plane);
   }
@@ -47,8 +48,8 @@ Status MakeShards(size_t m, const size_t* rows_per_rank, int n_ranks, Shards* sh
     if (sum > m) break;
   }
   if (sum != m) {
-    return Error(tcInvalidArgument, "rowsPerRank sums to %s%zu, m is %zu; they must be equal", sum > m ? "at least " : "",
-                 sum, m);
+    return Error(tcInvalidArgument, "rowsPerRank sums to %s%zu, m is %zu; they must be equal",
+                 sum > m ? "at least " : "", sum, m);
   }
   *shards = GivenShards(rows_per_rank, n_ranks);
   return {};
@@ -92,8 +93,8 @@ Status CheckMatrices(const AllGatherGemmProblem& problem, int rank) {
   if (Overlap(problem.gathered, gathered_bytes, problem.b, b_bytes)) {
     return Error(tcInvalidArgument, "gatheredA overlaps b, which is read while gatheredA is written");
   }
-  const std::byte* own = static_cast<std::byte*>(problem.gathered) +
-                         problem.shards.begin[rank] * problem.k * ElementBytes(problem.type);
+  const std::byte* own =
+      static_cast<std::byte*>(problem.gathered) + problem.shards.begin[rank] * problem.k * ElementBytes(problem.type);
   if (Overlap(problem.gathered, gathered_bytes, problem.a, a_bytes) && (problem.a != own || problem.lda != problem.k)) {
     return Error(tcInvalidArgument,
                  "a overlaps gatheredA but is not its own rows there (packed), which would be in place");
@@ -116,8 +117,7 @@ Status Prepare(size_t m, size_t n, size_t k, tcDataType_t type, const tcGemmConf
   tcGemmConfig_t given = config;
   if (given.outType < 0) given.outType = type;
   if (given.bType < 0) given.bType = type;
-  TC_RETURN_IF_ERROR(
-      ChooseKernel(tcOpAllGatherGemm, type, given.plane, comm.backend().name(), &prepared->row));
+  TC_RETURN_IF_ERROR(ChooseKernel(tcOpAllGatherGemm, type, given.plane, comm.backend().name(), &prepared->row));
   TC_RETURN_IF_ERROR(CheckOptions(given, type));
   if (k == 0) return Error(tcInvalidArgument, "k is 0; a product over nothing is not computed");
   TC_RETURN_IF_ERROR(MakeShards(m, given.rowsPerRank, comm.n_ranks(), &problem.shards));
@@ -131,8 +131,8 @@ Status Prepare(size_t m, size_t n, size_t k, tcDataType_t type, const tcGemmConf
   problem.alpha = given.alpha;
   problem.gathered = given.gatheredA;
   TC_RETURN_IF_ERROR(CheckBytes("a", m, k, type));
-  TC_RETURN_IF_ERROR(ChooseSlab(comm.settings().workspace_bytes, comm.n_ranks(),
-                                k * ElementBytes(type), &prepared->slab_rows));
+  TC_RETURN_IF_ERROR(ChooseSlab(comm.settings().workspace_bytes, comm.n_ranks(), StagedPitch(k * ElementBytes(type)),
+                                &prepared->slab_rows));
   prepared->slab_rows = std::min(prepared->slab_rows, MostGatedRows(comm.n_ranks()));
   return {};
 }
@@ -154,7 +154,8 @@ Status FusedAllGatherGemm(const void* a, const void* b, void* c, size_t m, size_
                 .stream = stream,
                 .shape = {.op = tcOpAllGatherGemm, .type = type, .m = m, .n = n, .k = k, .detail = detail},
                 .problem = problem,
-                .slab = prepared.slab_rows});
+                .slab = prepared.slab_rows,
+                .movers = config.commSMs});
 }
 
 Status OperatorSupported(const Communicator& comm, const tcOpDesc_t& desc) {

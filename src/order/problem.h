@@ -33,4 +33,8 @@ struct AllGatherGemmProblem {
   float alpha = 1.0f;
 };
 
+// Bytes from one staged row to the next: rows start on 16 bytes, whatever the caller's did, so that they can be loaded
+// in 16-byte words.
+constexpr size_t StagedPitch(size_t row_bytes) { return (row_bytes + 15) / 16 * 16; }
+
 }  // namespace tc

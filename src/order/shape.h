@@ -41,4 +41,14 @@ inline std::string DescribeShape(const OperatorShape& shape) {
   return words + ", " + TypeName(shape.type) + ")";
 }
 
+// Rank 0 and `peer` entered operator `number` with different shapes.
+inline Status ShapeMismatch(const OperatorShape& first, int peer, const OperatorShape& other, Sequence number) {
+  std::string here = DescribeShape(first);
+  const std::string there = DescribeShape(other);
+  if (here == there) here += " with other rowsPerRank or options";
+  return Error(tcInvalidUsage,
+               "rank 0 called %s, rank %d called %s; operator %llu of a communicator must be the same on all ranks",
+               here.c_str(), peer, there.c_str(), static_cast<unsigned long long>(number));
+}
+
 }  // namespace tc

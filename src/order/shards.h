@@ -15,8 +15,8 @@ struct Shards {
   int n_ranks = 1;
   uint64_t begin[kMaxRanks + 1] = {};
 
-  uint64_t rows(int rank) const { return begin[rank + 1] - begin[rank]; }
-  uint64_t total() const { return begin[n_ranks]; }
+  TC_HOST_DEVICE uint64_t rows(int rank) const { return begin[rank + 1] - begin[rank]; }
+  TC_HOST_DEVICE uint64_t total() const { return begin[n_ranks]; }
   uint64_t largest() const {
     uint64_t most = 0;
     for (int rank = 0; rank < n_ranks; ++rank) most = std::max(most, rows(rank));
@@ -46,7 +46,7 @@ struct Slab {
   uint64_t first[kMaxRanks] = {};  // row of the whole that packed.begin[rank] stands for
 
   // The rank that owns a packed row.
-  int owner(uint64_t row) const {
+  TC_HOST_DEVICE int owner(uint64_t row) const {
     int rank = 0;
     while (row >= packed.begin[rank + 1]) ++rank;
     return rank;

@@ -8,7 +8,7 @@ namespace tc {
 template <class Memory>
 TC_HOST_DEVICE void PublishAbort(const RankView& view) {
   for (int peer = 0; peer < view.n_ranks; ++peer) {
-    Memory::StoreReleaseSys(&view.control[peer]->from.abort[view.rank].word, uint32_t{1});
+    Memory::StoreReleaseSys(&view.abort[peer]->from[view.rank].word, uint32_t{1});
   }
 }
 
@@ -16,7 +16,7 @@ TC_HOST_DEVICE void PublishAbort(const RankView& view) {
 template <class Memory>
 TC_HOST_DEVICE int AbortedBy(const RankView& view) {
   for (int peer = 0; peer < view.n_ranks; ++peer) {
-    if (Memory::LoadAcquireSys(&view.own().from.abort[peer].word) != 0) return peer;
+    if (Memory::LoadAcquireSys(&view.abort[view.rank]->from[peer].word) != 0) return peer;
   }
   return -1;
 }

@@ -13,6 +13,8 @@
 namespace tc {
 
 struct CpuMemory {
+  static constexpr uint64_t kCheckNs = 0;
+
   template <class Word>
   static Word LoadRelaxed(const Word* word) {
     return Ref(word).load(std::memory_order_relaxed);
@@ -29,15 +31,13 @@ struct CpuMemory {
   static void StoreReleaseSys(Word* word, Word value) {
     Ref(word).store(value, std::memory_order_release);
   }
-  // ThreadSanitizer does not know fences, so here the fence is nothing and each published store releases for itself.
-  static void FenceSys() {}
-  template <class Word>
-  static void StorePublished(Word* word, Word value) {
-    StoreReleaseSys(word, value);
-  }
   template <class Word>
   static Word LoadAcquireGpu(const Word* word) {
     return LoadAcquireSys(word);
+  }
+  template <class Word>
+  static void StoreReleaseGpu(Word* word, Word value) {
+    StoreReleaseSys(word, value);
   }
   template <class Word>
   static Word AddReleaseGpu(Word* word, Word value) {

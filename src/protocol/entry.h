@@ -11,22 +11,17 @@ TC_HOST_DEVICE inline EntryRecord& EntryOf(const RankView& view, int reader, int
   return view.control[reader]->from.entry[writer].record[epoch % 2];
 }
 
-// Tells all peers that this rank has entered `epoch` with `record` (whose own epoch field is not read).
+// Tells `peer` that this rank has entered `epoch` with `record` (whose own epoch field is not read).
 template <class Memory>
-TC_HOST_DEVICE void PublishEntry(const RankView& view, Sequence epoch, const EntryRecord& record) {
-  for (int peer = 0; peer < view.n_ranks; ++peer) {
-    EntryRecord& slot = EntryOf(view, peer, view.rank, epoch);
-    slot.shape = record.shape;
-    slot.destination = record.destination;
-    slot.rejected = record.rejected;
-    for (size_t i = 0; record.rejected != tcSuccess && i < sizeof(slot.sentence); ++i) {
-      slot.sentence[i] = record.sentence[i];
-    }
+TC_HOST_DEVICE void PublishEntry(const RankView& view, int peer, Sequence epoch, const EntryRecord& record) {
+  EntryRecord& slot = EntryOf(view, peer, view.rank, epoch);
+  slot.shape = record.shape;
+  slot.destination = record.destination;
+  slot.rejected = record.rejected;
+  for (size_t i = 0; record.rejected != tcSuccess && i < sizeof(slot.sentence); ++i) {
+    slot.sentence[i] = record.sentence[i];
   }
-  Memory::FenceSys();
-  for (int peer = 0; peer < view.n_ranks; ++peer) {
-    Memory::StorePublished(&EntryOf(view, peer, view.rank, epoch).epoch, epoch);
-  }
+  Signal<Memory>(&slot.epoch, epoch);
 }
 
 // Whether `peer` has entered `epoch`; if so its record for that epoch may be read, until this rank's next epoch.

@@ -50,6 +50,11 @@ struct alignas(kWriterStride) AbortSlot {
   uint32_t word;
 };
 
+// One per rank, in host memory that every rank maps: a host thread must be able to write it while kernels spin.
+struct AbortBlock {
+  AbortSlot from[kMaxRanks];
+};
+
 struct alignas(kWriterStride) WatermarkRow {
   Sequence chunk[kMaxChunks];
 };
@@ -57,16 +62,20 @@ struct alignas(kWriterStride) WatermarkRow {
 // Element r of each array is written by rank r and by nobody else.
 struct PeerBlock {
   EntrySlot entry[kMaxRanks];
-  AbortSlot abort[kMaxRanks];
   WatermarkRow watermark[kMaxRanks];
 };
 
 // Touched by the rank itself alone. The counters are zero between operators.
 struct LocalBlock {
-  alignas(kWriterStride) Sequence epoch;    // of the last completed operator (P3)
-  alignas(kWriterStride) uint32_t tickets;  // arrivals: roles go by it (P9)
-  alignas(kWriterStride) uint32_t tiles;    // tiles claimed
-  alignas(kWriterStride) uint32_t finished;
+  alignas(kWriterStride) Sequence epoch;     // of the last completed operator (P3)
+  alignas(kWriterStride) Sequence verdict;   // what the first block found when it met the peers, see epoch.h
+  alignas(kWriterStride) uint32_t dead;      // not 0: the communicator has ended, on a device
+  alignas(kWriterStride) uint32_t tickets;   // arrivals: roles go by it (P9)
+  alignas(kWriterStride) uint32_t tiles;     // tiles claimed
+  alignas(kWriterStride) uint32_t moves;     // pieces of data movement claimed
+  alignas(kWriterStride) uint32_t finished;  // threads or blocks that have left
+  alignas(kWriterStride) uint64_t ops;       // completed, and time waited for each peer: a device's own tally
+  uint64_t wait_ns[kMaxRanks];
   alignas(kWriterStride) uint32_t gate[kMaxRowBlocks];  // rows that have come, per block of rows (P11)
 };
 
@@ -85,9 +94,10 @@ struct RankView {
   int rank = 0;
   int n_ranks = 1;
   ControlBlock* control[kMaxRanks] = {};
+  AbortBlock* abort[kMaxRanks] = {};
   std::byte* workspace[kMaxRanks] = {};
 
-  ControlBlock& own() const { return *control[rank]; }
+  TC_HOST_DEVICE ControlBlock& own() const { return *control[rank]; }
 };
 
 }  // namespace tc

@@ -1,13 +1,15 @@
 // How the protocol touches memory: a policy class, so that one source runs on CPU threads and on devices.
 //
 // A policy provides, for 32- and 64-bit unsigned words:
-//   LoadRelaxed, StoreRelaxed              no ordering
-//   LoadAcquireSys, StoreReleaseSys        system scope: between ranks
-//   FenceSys + StorePublished              one fence, then a store to each of many peers, each as good as a release
-//   store LoadAcquireGpu, AddReleaseGpu,         device scope: inside one rank; Add... return the value before
-//   AddAcqRelGpu, AddRelaxedGpu
-//   Backoff(spins)                         what a waiter does between two polls
-//   NowNs()                                a clock that only grows
+//
+//   LoadRelaxed, StoreRelaxed          no ordering
+//   LoadAcquireSys, StoreReleaseSys    system scope: between ranks
+//   LoadAcquireGpu, StoreReleaseGpu    device scope: inside one rank
+//   AddRelaxedGpu, AddReleaseGpu,      device scope; return the value before
+//   AddAcqRelGpu
+//   Backoff(spins)                     what a waiter does between two polls
+//   NowNs()                            a clock that only grows
+//   kCheckNs                           how often a waiter looks for aborts and at its time limit
 #pragma once
 
 #ifdef __CUDACC__

@@ -27,11 +27,15 @@ class Ranks {
     for (int rank = 0; rank < n; ++rank) {
       blocks_.push_back(std::make_unique<ControlBlock>());
       blocks_.back()->local.epoch = start;
+      aborts_.push_back(std::make_unique<AbortBlock>());
     }
   }
   RankView view(int rank) const {
     RankView view{.rank = rank, .n_ranks = static_cast<int>(blocks_.size())};
-    for (size_t peer = 0; peer < blocks_.size(); ++peer) view.control[peer] = blocks_[peer].get();
+    for (size_t peer = 0; peer < blocks_.size(); ++peer) {
+      view.control[peer] = blocks_[peer].get();
+      view.abort[peer] = aborts_[peer].get();
+    }
     return view;
   }
   template <class Body>
@@ -45,13 +49,15 @@ class Ranks {
 
  private:
   std::vector<std::unique_ptr<ControlBlock>> blocks_;
+  std::vector<std::unique_ptr<AbortBlock>> aborts_;
 };
 
 TEST(Layout, WritersNeverShareALine) {
   const auto line = [](const void* word) { return reinterpret_cast<uintptr_t>(word) / kWriterStride; };
   const auto block = std::make_unique<ControlBlock>();
+  const auto abort = std::make_unique<AbortBlock>();
   for (int writer = 1; writer < kMaxRanks; ++writer) {
-    EXPECT_NE(line(&block->from.abort[writer].word), line(&block->from.abort[writer - 1].word));
+    EXPECT_NE(line(&abort->from[writer].word), line(&abort->from[writer - 1].word));
     EXPECT_NE(line(&block->from.entry[writer].record[0]),
               line(reinterpret_cast<char*>(&block->from.entry[writer - 1].record[1]) + sizeof(EntryRecord) - 1));
     EXPECT_NE(line(&block->from.watermark[writer].chunk[0]),
@@ -70,7 +76,7 @@ TEST(Entry, CarriesItsRecordToEveryPeerInEveryEpoch) {
         mine.destination = {view.rank, epoch};
         mine.rejected = view.rank == 2 && round % 5 == 0 ? tcInvalidArgument : tcSuccess;
         std::snprintf(mine.sentence, sizeof(mine.sentence), "epoch %d", static_cast<int>(epoch % 1000));
-        PublishEntry<CpuMemory>(view, epoch, mine);
+        for (int peer = 0; peer < view.n_ranks; ++peer) PublishEntry<CpuMemory>(view, peer, epoch, mine);
         for (int peer = 0; peer < view.n_ranks; ++peer) {
           ASSERT_EQ(WaitUntil<CpuMemory>([&] { return HasEntered<CpuMemory>(view, peer, epoch); }, view, kLimitNs),
                     WaitResult::kReached);
@@ -102,7 +108,7 @@ TEST(Watermark, DataIsThereWhenItsWatermarkIs) {
     ranks.Run([&](const RankView& view) {
       for (int round = 0; round < 100; ++round) {
         const Sequence epoch = EnterEpoch<CpuMemory>(view.own().local);
-        PublishEntry<CpuMemory>(view, epoch, EntryRecord{});
+        for (int peer = 0; peer < kRanks; ++peer) PublishEntry<CpuMemory>(view, peer, epoch, EntryRecord{});
         for (int peer = 0; peer < kRanks; ++peer) {
           WaitUntil<CpuMemory>([&] { return HasEntered<CpuMemory>(view, peer, epoch); }, view, kLimitNs);
         }

@@ -12,11 +12,15 @@ template <class Memory, class Ready>
 TC_HOST_DEVICE WaitResult WaitUntil(const Ready& ready, const RankView& view, uint64_t limit_ns) {
   if (ready()) return WaitResult::kReached;
   const uint64_t start = Memory::NowNs();
+  uint64_t checked = start;
   for (unsigned spins = 0;; ++spins) {
     Memory::Backoff(spins);
     if (ready()) return WaitResult::kReached;
+    const uint64_t now = Memory::NowNs();
+    if (now - checked < Memory::kCheckNs) continue;
+    checked = now;
     if (AbortedBy<Memory>(view) >= 0) return WaitResult::kAborted;
-    if (Memory::NowNs() - start > limit_ns) return WaitResult::kTimedOut;
+    if (now - start > limit_ns) return WaitResult::kTimedOut;
   }
 }
 

@@ -1,5 +1,8 @@
 #include "registry/registry.h"
 
+#ifdef TC_HAVE_CUDA
+#include "cuda/operators.h"
+#endif
 #include "host/operators.h"
 
 namespace tc {
@@ -24,6 +27,21 @@ const std::vector<KernelRow>& Registry() {
        [](const Launch& l) {
          return host::LaunchAllGatherGemm(l.comm, l.stream, l.shape, std::get<AllGatherGemmProblem>(l.problem), l.slab);
        }},
+#ifdef TC_HAVE_CUDA
+      {"cuda_refusal", kOpRefusal, "cuda", kAllTypes, tcPlaneAuto,
+       [](const Launch& l) { return cuda::LaunchRefusal(l.comm, l.stream, l.shape, std::get<Status>(l.problem)); }},
+      {"cuda_barrier", tcOpBarrier, "cuda", kAllTypes, tcPlaneAuto,
+       [](const Launch& l) { return cuda::LaunchBarrier(l.comm, l.stream, l.shape); }},
+      {"cuda_all_gather_push", tcOpAllGather, "cuda", kAllTypes, tcPlanePush,
+       [](const Launch& l) {
+         return cuda::LaunchAllGather(l.comm, l.stream, l.shape, std::get<AllGatherProblem>(l.problem), l.slab);
+       }},
+      {"cuda_all_gather_gemm_push", tcOpAllGatherGemm, "cuda", kGemmTypes, tcPlanePush,
+       [](const Launch& l) {
+         return cuda::LaunchAllGatherGemm(l.comm, l.stream, l.shape, std::get<AllGatherGemmProblem>(l.problem), l.slab,
+                                          l.movers);
+       }},
+#endif
   };
   return rows;
 }

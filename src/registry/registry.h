@@ -20,6 +20,7 @@ struct Launch {
   OperatorShape shape;
   std::variant<std::monostate, Status, AllGatherProblem, AllGatherGemmProblem> problem;
   uint64_t slab = 0;  // what fits the workspace at a time: bytes of a block, rows of a shard
+  int movers = 0;     // SMs that move data; 0: the kernel's default
 };
 
 struct KernelRow {

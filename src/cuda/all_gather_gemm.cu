@@ -1,0 +1,275 @@
+// All-gather + GEMM in one kernel: blocks that move rows push this rank's shard to the peers and keep what the caller
+// wants gathered; all others compute tiles as soon as the rows of a tile have come; movers join them when they are
+// done.
+#include "cuda/fma_gemm.cuh"
+#include "cuda/frame.cuh"
+#include "cuda/kernels.h"
+#include "cuda/mma_gemm.cuh"
+#include "order/chunks.h"
+#include "order/tiles.h"
+
+namespace tc::cuda {
+namespace {
+
+constexpr int kTileRows = 128;
+
+// Where packed rows lie: in the caller's a, in a peer's memory, here behind a watermark, in c.
+struct Places {
+  const GatherGemmParams& p;
+  const RankView& view;
+  const WindowBases* windows;
+
+  __device__ explicit Places(const GatherGemmParams& params)
+      : p(params), view(params.comm.view), windows(params.comm.windows) {}
+
+  // Packed row -> row of the whole.
+  __device__ uint64_t Whole(uint64_t row, int owner) const {
+    return row - p.slab.packed.begin[owner] + p.slab.first[owner];
+  }
+  __device__ const std::byte* OwnRow(uint64_t row) const {
+    const uint64_t in_shard = Whole(row, view.rank) - p.problem.shards.begin[view.rank];
+    return static_cast<const std::byte*>(p.problem.a) + in_shard * p.problem.lda * (p.row_bytes / p.problem.k);
+  }
+  __device__ std::byte* GatheredRow(uint64_t row, int owner) const {
+    return static_cast<std::byte*>(p.problem.gathered) + Whole(row, owner) * p.row_bytes;
+  }
+  __device__ std::byte* StagedRow(int rank, uint64_t row) const { return view.workspace[rank] + row * p.staged_pitch; }
+  // Where a peer's row comes to lie here.
+  __device__ const std::byte* ArrivedRow(uint64_t row, int owner) const {
+    return p.entry.destination.window < 0 ? StagedRow(view.rank, row) : GatheredRow(row, owner);
+  }
+};
+
+__device__ inline uint64_t ChunkBegin(const GatherGemmParams& p, int producer, int chunk) {
+  return p.slab.packed.begin[producer] + chunk * p.chunk_rows;
+}
+__device__ inline uint64_t ChunkEnd(const GatherGemmParams& p, int producer, int chunk) {
+  const uint64_t end = ChunkBegin(p, producer, chunk) + p.chunk_rows;
+  return end < p.slab.packed.begin[producer + 1] ? end : p.slab.packed.begin[producer + 1];
+}
+
+// Waits in one thread until a chunk of `producer` has come.
+__device__ inline bool AwaitChunk(const GatherGemmParams& p, Sequence epoch, int producer, int chunk) {
+  const RankView& view = p.comm.view;
+  const auto arrived = [&] { return HasArrived<DeviceMemory>(view, producer, chunk, epoch); };
+  const auto dead = [&] { return arrived() || DeviceMemory::LoadAcquireGpu(&view.own().local.dead) != 0; };
+  const WaitResult result = WaitUntil<DeviceMemory>(dead, view, p.comm.timeout_ns);
+  if (result == WaitResult::kReached) return arrived();
+  const int64_t shift =
+      static_cast<int64_t>(p.slab.first[producer]) - static_cast<int64_t>(p.slab.packed.begin[producer]);
+  ReportStall(p.comm, result, p.entry.shape, epoch, producer, ChunkBegin(p, producer, chunk) + shift,
+              ChunkEnd(p, producer, chunk) + shift - 1,
+              DeviceMemory::LoadRelaxed(&view.own().from.watermark[producer].chunk[chunk]));
+  return false;
+}
+
+__device__ void PushChunk(const GatherGemmParams& p, Sequence epoch, int consumer, int chunk) {
+  const Places places(p);
+  const RankView& view = p.comm.view;
+  const uint64_t begin = ChunkBegin(p, view.rank, chunk);
+  const uint64_t rows = ChunkEnd(p, view.rank, chunk) - begin;
+  const uint64_t from_pitch = p.problem.lda * (p.row_bytes / p.problem.k);
+  const Destination& destination = EntryOf(view, view.rank, consumer, epoch).destination;
+  if (destination.window < 0) {
+    CopyRows(places.StagedRow(consumer, begin), p.staged_pitch, places.OwnRow(begin), from_pitch, p.row_bytes, rows);
+  } else {
+    std::byte* to = p.comm.windows[destination.window].base[consumer] + destination.offset +
+                    places.Whole(begin, view.rank) * p.row_bytes;
+    CopyRows(to, p.row_bytes, places.OwnRow(begin), from_pitch, p.row_bytes, rows);
+  }
+  __syncthreads();  // all threads' stores, then one release that covers them (P4)
+  if (threadIdx.x == 0) RaiseWatermark<DeviceMemory>(view, consumer, chunk, epoch);
+}
+
+// Whether rows come to the workspace first and then go to gatheredA.
+__device__ inline bool KeepsArrivals(const GatherGemmParams& p) {
+  return p.problem.gathered != nullptr && p.entry.destination.window < 0;
+}
+
+// The pieces of this rank's movement in the order in which they are claimed. Pushes come before anything that waits:
+// when a block waits, every push has been claimed by a block that is resident (P9).
+struct Moves {
+  int own_chunks;
+  int pushes;    // (step, chunk), step by step
+  int keeps;     // own chunks into gatheredA
+  int arrivals;  // peers' chunks out of the workspace into gatheredA; waited for also when there is no tile to wait
+
+  __device__ explicit Moves(const GatherGemmParams& p) {
+    const RankView& view = p.comm.view;
+    own_chunks = ChunkCount(p.slab.packed.rows(view.rank), p.chunk_rows);
+    pushes = own_chunks * (view.n_ranks - 1);
+    keeps = p.problem.gathered != nullptr ? own_chunks : 0;
+    arrivals = 0;
+    if (!KeepsArrivals(p) && p.col_blocks > 0) return;
+    for (int step = 0; step + 1 < view.n_ranks; ++step) {
+      arrivals += ChunkCount(p.slab.packed.rows(ArrivalSource(view.rank, step, view.n_ranks)), p.chunk_rows);
+    }
+  }
+};
+
+__device__ void KeepChunk(const GatherGemmParams& p, int chunk) {
+  const Places places(p);
+  const int rank = p.comm.view.rank;
+  const uint64_t begin = ChunkBegin(p, rank, chunk);
+  if (places.GatheredRow(begin, rank) == places.OwnRow(begin)) return;  // in place
+  CopyRows(places.GatheredRow(begin, rank), p.row_bytes, places.OwnRow(begin),
+           p.problem.lda * (p.row_bytes / p.problem.k), p.row_bytes, ChunkEnd(p, rank, chunk) - begin);
+}
+
+__device__ bool KeepArrival(const GatherGemmParams& p, Sequence epoch, int arrival) {
+  __shared__ bool has_come;
+  const Places places(p);
+  const RankView& view = p.comm.view;
+  int producer = -1;
+  for (int step = 0; step + 1 < view.n_ranks; ++step) {
+    producer = ArrivalSource(view.rank, step, view.n_ranks);
+    const int chunks = ChunkCount(p.slab.packed.rows(producer), p.chunk_rows);
+    if (arrival < chunks) break;
+    arrival -= chunks;
+  }
+  if (threadIdx.x == 0) has_come = AwaitChunk(p, epoch, producer, arrival);
+  __syncthreads();
+  if (!has_come || !KeepsArrivals(p)) return has_come;
+  const uint64_t begin = ChunkBegin(p, producer, arrival);
+  CopyRows(places.GatheredRow(begin, producer), p.row_bytes, places.StagedRow(view.rank, begin), p.staged_pitch,
+           p.row_bytes, ChunkEnd(p, producer, arrival) - begin);
+  return true;
+}
+
+__device__ void Move(const GatherGemmParams& p, Sequence epoch) {
+  const RankView& view = p.comm.view;
+  const Moves moves(p);
+  for (;;) {
+    int move = static_cast<int>(ClaimMove(view.own().local));
+    if (move < moves.pushes) {
+      PushChunk(p, epoch, PushDestination(view.rank, move / moves.own_chunks, view.n_ranks), move % moves.own_chunks);
+    } else if ((move -= moves.pushes) < moves.keeps) {
+      KeepChunk(p, move);
+    } else if ((move -= moves.keeps) < moves.arrivals) {
+      if (!KeepArrival(p, epoch, move)) return;
+    } else {
+      return;
+    }
+  }
+}
+
+// The first warp: one lane per chunk that rows [begin, end) need. False: the communicator has ended.
+__device__ bool AwaitRows(const GatherGemmParams& p, Sequence epoch, uint64_t begin, uint64_t end) {
+  const RankView& view = p.comm.view;
+  bool fine = true;
+  int lane = 0;  // chunks go to lanes in turn
+  for (int owner = 0; owner < view.n_ranks; ++owner) {
+    const uint64_t from = begin > p.slab.packed.begin[owner] ? begin : p.slab.packed.begin[owner];
+    const uint64_t to = end < p.slab.packed.begin[owner + 1] ? end : p.slab.packed.begin[owner + 1];
+    if (owner == view.rank || from >= to) continue;
+    const int first = static_cast<int>((from - p.slab.packed.begin[owner]) / p.chunk_rows);
+    const int last = static_cast<int>((to - 1 - p.slab.packed.begin[owner]) / p.chunk_rows);
+    for (int chunk = first; chunk <= last; ++chunk, lane = (lane + 1) % 32) {
+      if (threadIdx.x == lane && fine) fine = AwaitChunk(p, epoch, owner, chunk);
+    }
+  }
+  return __all_sync(~0u, fine);
+}
+
+template <class Element>
+__device__ inline void StoreOne(void* c, uint64_t at, float value);
+template <>
+__device__ inline void StoreOne<float>(void* c, uint64_t at, float value) {
+  static_cast<float*>(c)[at] = value;
+}
+template <>
+__device__ inline void StoreOne<__half>(void* c, uint64_t at, float value) {
+  static_cast<__half*>(c)[at] = __float2half_rn(value);
+}
+template <>
+__device__ inline void StoreOne<__nv_bfloat16>(void* c, uint64_t at, float value) {
+  static_cast<__nv_bfloat16*>(c)[at] = __float2bfloat16_rn(value);
+}
+
+template <class Gemm>
+__device__ void ComputeTiles(const GatherGemmParams& p, Sequence epoch, char* shared) {
+  using Element = typename Gemm::Element;
+  __shared__ const Element* a_rows[kTileRows];
+  __shared__ uint64_t c_rows[kTileRows];
+  __shared__ uint32_t claimed;
+  __shared__ bool go;
+  static_assert(Gemm::kTileM == kTileRows);
+  const RankView& view = p.comm.view;
+  LocalBlock& local = view.own().local;
+  const Places places(p);
+  const uint64_t total = p.slab.packed.total();
+  const AllGatherGemmProblem& problem = p.problem;
+  const bool wide_out = problem.out_type == tcFloat32;
+  for (;;) {
+    __syncthreads();
+    if (threadIdx.x == 0) claimed = ClaimTile<DeviceMemory>(local);
+    __syncthreads();
+    if (claimed >= p.row_blocks * p.col_blocks) return;
+    const Tile tile =
+        AllGatherTile(claimed, p.row_blocks, p.col_blocks, p.slab.packed.begin[view.rank], uint64_t{kTileRows});
+    const uint64_t begin = tile.row_block * kTileRows;
+    const uint64_t end = begin + kTileRows < total ? begin + kTileRows : total;
+    if (threadIdx.x < 32) {
+      const bool fine = AwaitRows(p, epoch, begin, end);
+      if (threadIdx.x == 0) go = fine;
+    }
+    if (threadIdx.x < kTileRows) {
+      const uint64_t row = begin + threadIdx.x;
+      const int owner = row < end ? p.slab.owner(row) : view.rank;
+      const std::byte* from = owner == view.rank ? places.OwnRow(row) : places.ArrivedRow(row, owner);
+      a_rows[threadIdx.x] = row < end ? reinterpret_cast<const Element*>(from) : nullptr;
+      c_rows[threadIdx.x] = row < end ? places.Whole(row, owner) * problem.ldc : 0;
+    }
+    __syncthreads();  // also carries the first warp's acquire to all threads
+    if (!go) return;
+    const auto a_row = [&](int i) { return a_rows[i]; };
+    const auto store = [&](int i, uint64_t j, float v0, float v1) {
+      if (a_rows[i] == nullptr) return;
+      const float values[2] = {v0 * problem.alpha, v1 * problem.alpha};
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        if (j + e >= problem.n) continue;
+        if (wide_out) {
+          StoreOne<float>(problem.c, c_rows[i] + j + e, values[e]);
+        } else {
+          StoreOne<Element>(problem.c, c_rows[i] + j + e, values[e]);
+        }
+      }
+    };
+    Gemm::Compute(shared, a_row, static_cast<const Element*>(problem.b), problem.ldb, problem.n, problem.k,
+                  tile.col_block * Gemm::kTileN, store);
+  }
+}
+
+template <class Gemm>
+__global__ __launch_bounds__(kThreads, 1) void AllGatherGemmPush(const __grid_constant__ GatherGemmParams p) {
+  extern __shared__ __align__(128) char shared[];
+  static_assert(Gemm::kThreads == kThreads);
+  const Entered entered = EnterOperator(p.comm, p.entry);
+  if (entered.verdict == Verdict::kGo) {
+    if (entered.ticket < p.movers) Move(p, entered.epoch);
+    ComputeTiles<Gemm>(p, entered.epoch, shared);
+  }
+  LeaveOperator(p.comm, entered, p.last_slab);
+}
+
+template <class Gemm>
+constexpr GemmKernel KernelOf() {
+  return {reinterpret_cast<const void*>(&AllGatherGemmPush<Gemm>), Gemm::kSharedBytes, Gemm::kTileM, Gemm::kTileN};
+}
+
+}  // namespace
+
+GemmKernel AllGatherGemmKernel(tcDataType_t type, tcBLayout_t layout) {
+  const bool kn = layout == tcBLayoutKN;
+  switch (type) {
+    case tcFloat32:
+      return kn ? KernelOf<FmaGemm<true>>() : KernelOf<FmaGemm<false>>();
+    case tcFloat16:
+      return kn ? KernelOf<MmaGemm<__half, true>>() : KernelOf<MmaGemm<__half, false>>();
+    default:
+      return kn ? KernelOf<MmaGemm<__nv_bfloat16, true>>() : KernelOf<MmaGemm<__nv_bfloat16, false>>();
+  }
+}
+
+}  // namespace tc::cuda

@@ -1,0 +1,247 @@
+#include "cuda/backend.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "cuda/driver.h"
+#include "cuda/kernels.h"
+#include "cuda/segment.h"
+#include "host/segment.h"
+#include "order/shape.h"
+#include "protocol/cpu_memory.h"
+
+namespace tc::cuda {
+namespace {
+
+// A driver that queues the streams of a process in fewer channels than ranks share the device may put one rank's kernel
+// behind another rank's, which waits for it.
+int MaxConnections() {
+  const char* text = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  const int connections = text != nullptr ? std::atoi(text) : 0;
+  return connections > 0 ? connections : 8;
+}
+
+Status LoadKernel(const void* kernel, int shared_bytes) {
+  cudaFuncAttributes attributes;
+  TC_RETURN_IF_CUDA_ERROR(cudaFuncGetAttributes(&attributes, kernel));
+  if (shared_bytes <= 48 * 1024) return {};
+  return CheckRuntime(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes),
+                      "cudaFuncSetAttribute");
+}
+
+Status LoadKernels() {
+  for (const tcDataType_t type : {tcFloat32, tcFloat16, tcBfloat16}) {
+    for (const tcBLayout_t layout : {tcBLayoutNK, tcBLayoutKN}) {
+      const GemmKernel kernel = AllGatherGemmKernel(type, layout);
+      TC_RETURN_IF_ERROR(LoadKernel(kernel.function, kernel.shared_bytes));
+    }
+  }
+  TC_RETURN_IF_ERROR(LoadKernel(AllGatherKernel(), 0));
+  return LoadKernel(MeetKernel(), 0);
+}
+
+std::string UuidOf(const cudaDeviceProp& prop) {
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    text += Format("%02x", static_cast<unsigned char>(prop.uuid.bytes[i]));
+    if (i == 3 || i == 5 || i == 7 || i == 9) text += "-";
+  }
+  return text;
+}
+
+Status DescribeStall(const Communicator& comm, const Stall& stall) {
+  const std::string title =
+      Format("%s: %s #%llu", comm.Who().c_str(), OpName(stall.shape.op), static_cast<unsigned long long>(stall.epoch));
+  if (stall.code == tcAborted) {
+    return Error(tcAborted, "%s: rank %d aborted the communicator; destroy it", title.c_str(), stall.peer);
+  }
+  const auto seconds = [](std::chrono::nanoseconds limit) { return std::chrono::duration<double>(limit).count(); };
+  const auto seen = static_cast<unsigned long long>(stall.seen);
+  const auto wanted = static_cast<unsigned long long>(stall.epoch);
+  if (stall.first_unit < 0) {
+    return Error(tcTimeout, "%s waited %g s for rank %d to enter (entry seen %llu, wanted %llu)", title.c_str(),
+                 seconds(comm.settings().entry_timeout), stall.peer, seen, wanted);
+  }
+  return Error(tcTimeout, "%s waited %g s for rank %d's %s %lld-%lld (watermark seen %llu, wanted %llu)", title.c_str(),
+               seconds(comm.settings().timeout), stall.peer, stall.shape.op >= tcOpAllGatherGemm ? "rows" : "bytes",
+               static_cast<long long>(stall.first_unit), static_cast<long long>(stall.last_unit), seen, wanted);
+}
+
+Status DescribeRefusal(const Refusal& refusal) {
+  if (refusal.sentence[0] != '\0') {
+    return Error(refusal.code, "rank %d refused the call: %s", refusal.peer, refusal.sentence);
+  }
+  return ShapeMismatch(refusal.first, refusal.peer, refusal.other, refusal.epoch);
+}
+
+}  // namespace
+
+bool IsAvailable(Status* why) { return FindDriver(why) != nullptr; }
+
+Status CudaBackend::Create(int device, std::unique_ptr<Backend>* backend) {
+  Status why;
+  if (!IsAvailable(&why)) return why;
+  int devices = 0;
+  TC_RETURN_IF_CUDA_ERROR(cudaGetDeviceCount(&devices));
+  if (device < 0) TC_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
+  if (device >= devices) {
+    return Error(tcInvalidArgument, "device is %d; this process sees %d GPUs", device, devices);
+  }
+  std::unique_ptr<CudaBackend> made(new CudaBackend(device));
+  TC_RETURN_IF_ERROR(made->Prepare());
+  *backend = std::move(made);
+  return {};
+}
+
+Status CudaBackend::Prepare() {
+  const DeviceScope scope(device_);
+  cudaDeviceProp prop;
+  TC_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&prop, device_));
+  uuid_ = UuidOf(prop);
+  multiprocessors_ = prop.multiProcessorCount;
+  void* report = nullptr;
+  TC_RETURN_IF_CUDA_ERROR(cudaHostAlloc(&report, sizeof(Report), cudaHostAllocPortable | cudaHostAllocMapped));
+  report_ = static_cast<Report*>(report);
+  std::memset(report, 0, sizeof(Report));
+  TC_RETURN_IF_ERROR(AllocateDevice(device_, kMaxWindows * sizeof(WindowBases), &windows_));
+  TC_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&last_, cudaEventDisableTiming));
+  return LoadKernels();
+}
+
+CudaBackend::~CudaBackend() {
+  const DeviceScope scope(device_);
+  if (last_ != nullptr) (void)cudaEventDestroy(last_);
+  if (report_ != nullptr) (void)cudaFreeHost(report_);
+}
+
+Status CudaBackend::Meet(const std::vector<Neighbour>& ranks) {
+  ranks_on_device_ = static_cast<int>(
+      std::count_if(ranks.begin(), ranks.end(), [&](const Neighbour& rank) { return rank.device == uuid_; }));
+  if (ranks_on_device_ > MaxConnections()) {
+    return Error(
+        tcInvalidUsage,
+        "%d ranks share GPU %d, but CUDA_DEVICE_MAX_CONNECTIONS allows %d streams to run at once; set it to 32",
+        ranks_on_device_, device_, MaxConnections());
+  }
+  return {};
+}
+
+Status CudaBackend::Allocate(Memory memory, size_t bytes, bool shared, std::shared_ptr<Segment>* segment) {
+  if (memory == Memory::kDevice) return AllocateDevice(device_, bytes, segment);
+  const DeviceScope scope(device_);
+  std::shared_ptr<Segment> host;
+  TC_RETURN_IF_ERROR(shared ? host::AllocateShared(bytes, &host) : host::AllocatePrivate(bytes, &host));
+  return PinHost(std::move(host), segment);
+}
+
+Status CudaBackend::Import(Memory memory, const SegmentTicket& ticket, const UniqueFd& fd,
+                           std::shared_ptr<Segment>* segment) {
+  if (memory == Memory::kDevice) return ImportDevice(device_, ticket, fd, segment);
+  const DeviceScope scope(device_);
+  std::shared_ptr<Segment> host;
+  TC_RETURN_IF_ERROR(host::MapShared(ticket, fd, &host));
+  return PinHost(std::move(host), segment);
+}
+
+Status CudaBackend::Adopt(Memory memory, const Segment& segment) {
+  return memory == Memory::kDevice ? AllowDevice(device_, segment) : Status();
+}
+
+Status CudaBackend::PlaceWindow(int64_t index, const std::vector<std::byte*>& bases) {
+  if (index >= kMaxWindows) {
+    return Error(tcInvalidUsage, "a communicator has at most %d windows at a time; deregister some", kMaxWindows);
+  }
+  const DeviceScope scope(device_);
+  WindowBases entry{};
+  std::copy(bases.begin(), bases.end(), entry.base);
+  cudaStream_t stream = nullptr;  // not the default one: it may be waiting for a peer
+  TC_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  Status placed = CheckRuntime(
+      cudaMemcpyAsync(windows_->base() + index * sizeof(entry), &entry, sizeof(entry), cudaMemcpyHostToDevice, stream),
+      "cudaMemcpyAsync");
+  if (placed.ok()) placed = CheckRuntime(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  (void)cudaStreamDestroy(stream);
+  return placed;
+}
+
+Status CudaBackend::CreateStream(tcStream_t* stream) {
+  const DeviceScope scope(device_);
+  return CheckRuntime(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+}
+
+Status CudaBackend::DestroyStream(tcStream_t stream) {
+  if (stream == nullptr) return Error(tcInvalidArgument, "the stream is NULL");
+  const DeviceScope scope(device_);
+  TC_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream));
+  return CheckRuntime(cudaStreamDestroy(stream), "cudaStreamDestroy");
+}
+
+Status CudaBackend::SynchronizeStream(tcStream_t stream) {
+  const DeviceScope scope(device_);
+  return CheckRuntime(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+}
+
+Status CudaBackend::MemcpyAsync(void* dst, const void* src, size_t bytes, tcStream_t stream) {
+  const DeviceScope scope(device_);
+  return CheckRuntime(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
+}
+
+void CudaBackend::Drain() {
+  const DeviceScope scope(device_);
+  std::lock_guard lock(mutex_);
+  if (launched_) (void)cudaEventSynchronize(last_);
+}
+
+void CudaBackend::Collect(Communicator& comm) {
+  std::lock_guard lock(collecting_);
+  const auto count = CpuMemory::LoadAcquireSys(&report_->refusal.reported);
+  if (count != report_->refusal.collected) {
+    comm.FailOperator(DescribeRefusal(report_->refusal));
+    report_->refusal.sentence[0] = '\0';
+    CpuMemory::StoreReleaseSys(&report_->refusal.collected, count);
+  }
+  Communicator::Counters& counters = comm.counters();
+  counters.ops = CpuMemory::LoadRelaxed(&report_->ops);
+  for (int peer = 0; peer < comm.n_ranks(); ++peer) {
+    counters.wait_ns[peer] = CpuMemory::LoadRelaxed(&report_->wait_ns[peer]);
+  }
+  if (CpuMemory::LoadAcquireSys(&report_->stall.code) != tcSuccess) comm.Fail(DescribeStall(comm, report_->stall));
+}
+
+DeviceComm CudaBackend::KernelView(const Communicator& comm) const {
+  return {.view = comm.view(),
+          .windows = reinterpret_cast<const WindowBases*>(windows_->base()),
+          .report = report_,
+          .timeout_ns = static_cast<uint64_t>(comm.settings().timeout.count()),
+          .entry_timeout_ns = static_cast<uint64_t>(comm.settings().entry_timeout.count())};
+}
+
+int CudaBackend::MostBlocks() const { return std::max(1, (multiprocessors_ - 2) / ranks_on_device_); }
+
+Status CudaBackend::Launch(tcStream_t stream, const void* kernel, int blocks, int shared_bytes, const void* params) {
+  if (stream == nullptr && ranks_on_device_ > 1) {
+    return Error(
+        tcInvalidUsage,
+        "%d ranks share GPU %d, and the default stream would run their operators one after the other, each waiting "
+        "for the next; give each rank a stream of its own (tcStreamCreate)",
+        ranks_on_device_, device_);
+  }
+  const DeviceScope scope(device_);
+  std::lock_guard lock(mutex_);
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  TC_RETURN_IF_CUDA_ERROR(cudaStreamIsCapturing(stream, &capture));
+  const bool eager = capture == cudaStreamCaptureStatusNone;
+  if (eager && launched_ && last_stream_ != stream) TC_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(stream, last_, 0));
+  void* arguments[] = {const_cast<void*>(params)};
+  TC_RETURN_IF_CUDA_ERROR(cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, shared_bytes, stream));
+  if (!eager) return {};
+  TC_RETURN_IF_CUDA_ERROR(cudaEventRecord(last_, stream));
+  last_stream_ = stream;
+  launched_ = true;
+  return {};
+}
+
+}  // namespace tc::cuda

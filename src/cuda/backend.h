@@ -1,0 +1,72 @@
+// The CUDA backend: a rank's device is a GPU, its memory is CUDA virtual memory, operators are kernels on the caller's
+// streams.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "comm/backend.h"
+#include "comm/communicator.h"
+#include "cuda/params.h"
+
+namespace tc::cuda {
+
+// Whether a GPU and a driver are there.
+bool IsAvailable(Status* why);
+
+class CudaBackend final : public Backend {
+ public:
+  // device -1: the current one. Loads every kernel, since a lazy load can wait for a kernel that spins.
+  static Status Create(int device, std::unique_ptr<Backend>* backend);
+  ~CudaBackend() override;
+
+  const char* name() const override { return "cuda"; }
+  int device() const override { return device_; }
+  std::string identity() const override { return uuid_; }
+  Status Meet(const std::vector<Neighbour>& ranks) override;
+  Status Allocate(Memory memory, size_t bytes, bool shared, std::shared_ptr<Segment>* segment) override;
+  Status Import(Memory memory, const SegmentTicket& ticket, const UniqueFd& fd,
+                std::shared_ptr<Segment>* segment) override;
+  Status Adopt(Memory memory, const Segment& segment) override;
+  Status PlaceWindow(int64_t index, const std::vector<std::byte*>& bases) override;
+  Status CreateStream(tcStream_t* stream) override;
+  Status DestroyStream(tcStream_t stream) override;
+  Status SynchronizeStream(tcStream_t stream) override;
+  Status MemcpyAsync(void* dst, const void* src, size_t bytes, tcStream_t stream) override;
+  void Drain() override;
+  void Collect(Communicator& comm) override;
+  int32_t* error_word() override { return &report_->stall.code; }
+  const int32_t* device_error_word() const override { return &report_->stall.code; }  // one address for both
+
+  // What kernels of `comm` need to know.
+  DeviceComm KernelView(const Communicator& comm) const;
+
+  // The most blocks that a grid may have, such that the grids of all ranks on this device are resident together and
+  // other kernels find room (P9).
+  int MostBlocks() const;
+
+  // Enqueues a kernel of this communicator. Outside a capture it follows the communicator's previous kernel, on
+  // whichever stream that was.
+  Status Launch(tcStream_t stream, const void* kernel, int blocks, int shared_bytes, const void* params);
+
+ private:
+  explicit CudaBackend(int device) : device_(device) {}
+  Status Prepare();
+
+  const int device_;
+  std::string uuid_;
+  int multiprocessors_ = 0;
+  int ranks_on_device_ = 1;
+  Report* report_ = nullptr;          // pinned, mapped
+  std::shared_ptr<Segment> windows_;  // WindowBases[kMaxWindows]
+  std::mutex collecting_;
+  std::mutex mutex_;            // over what follows
+  cudaEvent_t last_ = nullptr;  // after the previous kernel
+  cudaStream_t last_stream_ = nullptr;
+  bool launched_ = false;
+};
+
+}  // namespace tc::cuda

@@ -1,0 +1,183 @@
+// The frame of every kernel: enter an epoch together with all ranks, do the work, leave it. See host/epoch.h for the
+// same on CPU threads.
+#pragma once
+
+#include "cuda/device_memory.cuh"
+#include "cuda/params.h"
+#include "protocol/entry.h"
+#include "protocol/epoch.h"
+#include "protocol/wait.h"
+#include "protocol/watermark.h"
+
+namespace tc::cuda {
+
+enum class Verdict : uint32_t { kGo = 0, kRefused = 1, kDead = 2 };
+
+// What a block knows once it has entered; the same for all its threads.
+struct Entered {
+  Sequence epoch;
+  uint32_t ticket;
+  Verdict verdict;
+};
+
+__device__ inline bool SameShape(const OperatorShape& a, const OperatorShape& b) {
+  return a.op == b.op && a.type == b.type && a.m == b.m && a.n == b.n && a.k == b.k && a.detail == b.detail;
+}
+
+// Ends the communicator: the first stall is kept, later operators return at their entry.
+__device__ inline void ReportStall(const DeviceComm& comm, WaitResult result, const OperatorShape& shape,
+                                   Sequence epoch, int peer, int64_t first_unit, int64_t last_unit, Sequence seen) {
+  LocalBlock& local = comm.view.own().local;
+  if (DeviceMemory::AddAcqRelGpu(&local.dead, 1u) != 0) return;
+  Stall& stall = comm.report->stall;
+  stall.peer = result == WaitResult::kAborted ? AbortedBy<DeviceMemory>(comm.view) : peer;
+  stall.shape = shape;
+  stall.epoch = epoch;
+  stall.first_unit = first_unit;
+  stall.last_unit = last_unit;
+  stall.seen = seen;
+  const auto code = static_cast<uint32_t>(result == WaitResult::kAborted ? tcAborted : tcTimeout);
+  DeviceMemory::StoreReleaseSys(reinterpret_cast<uint32_t*>(&stall.code), code);
+}
+
+__device__ inline void ReportRefusal(const DeviceComm& comm, const EntryRecord& mine, Sequence epoch, int peer,
+                                     int32_t code) {
+  if (mine.rejected != tcSuccess) return;  // this rank's caller knows
+  Refusal& refusal = comm.report->refusal;
+  const uint32_t reported = DeviceMemory::LoadRelaxed(&refusal.reported);
+  if (reported != DeviceMemory::LoadAcquireSys(&refusal.collected)) return;  // an earlier one is not collected yet
+  const EntryRecord& theirs = EntryOf(comm.view, comm.view.rank, peer, epoch);
+  refusal.peer = peer;
+  refusal.code = code;
+  refusal.epoch = epoch;
+  refusal.first = EntryOf(comm.view, comm.view.rank, 0, epoch).shape;
+  refusal.other = theirs.shape;
+  for (size_t i = 0; theirs.rejected != tcSuccess && i < sizeof(refusal.sentence); ++i) {
+    refusal.sentence[i] = theirs.sentence[i];
+  }
+  DeviceMemory::StoreReleaseSys(&refusal.reported, reported + 1);
+}
+
+// The first warp of the first block: one lane per peer publishes, waits and compares.
+__device__ inline Verdict Meet(const DeviceComm& comm, const EntryRecord& mine, Sequence epoch) {
+  const RankView& view = comm.view;
+  const int peer = threadIdx.x;
+  const bool is_peer = peer < view.n_ranks;
+  if (is_peer) PublishEntry<DeviceMemory>(view, peer, epoch, mine);
+  WaitResult result = WaitResult::kReached;
+  if (is_peer) {
+    const uint64_t start = DeviceMemory::NowNs();
+    const auto entered = [&] { return HasEntered<DeviceMemory>(view, peer, epoch); };
+    result = WaitUntil<DeviceMemory>(entered, view, comm.entry_timeout_ns);
+    // The tally is kept here and only written there: a read of host memory would cost a microsecond.
+    if (peer != view.rank) {
+      comm.report->wait_ns[peer] = view.own().local.wait_ns[peer] += DeviceMemory::NowNs() - start;
+    }
+  }
+  if (result != WaitResult::kReached) {
+    ReportStall(comm, result, mine.shape, epoch, peer, -1, -1,
+                DeviceMemory::LoadRelaxed(&EntryOf(view, view.rank, peer, epoch).epoch));
+  }
+  if (__any_sync(~0u, result != WaitResult::kReached)) return Verdict::kDead;
+  const EntryRecord& record = EntryOf(view, view.rank, is_peer ? peer : 0, epoch);
+  const unsigned refused = __ballot_sync(~0u, is_peer && record.rejected != tcSuccess);
+  const unsigned differs =
+      __ballot_sync(~0u, is_peer && !SameShape(record.shape, EntryOf(view, view.rank, 0, epoch).shape));
+  if (refused == 0 && differs == 0) return Verdict::kGo;
+  const int guilty = __ffs(refused != 0 ? refused : differs) - 1;
+  if (peer == guilty) ReportRefusal(comm, mine, epoch, peer, refused != 0 ? record.rejected : tcInvalidUsage);
+  return Verdict::kRefused;
+}
+
+// Called first by all threads of every block. The block with ticket 0 meets the peers for all of them.
+__device__ inline Entered EnterOperator(const DeviceComm& comm, const EntryRecord& mine) {
+  __shared__ Entered entered;
+  LocalBlock& local = comm.view.own().local;
+  if (threadIdx.x == 0) {
+    entered.epoch = EnterEpoch<DeviceMemory>(local);
+    entered.ticket = TakeTicket<DeviceMemory>(local);
+    entered.verdict = DeviceMemory::LoadAcquireGpu(&local.dead) != 0 ? Verdict::kDead : Verdict::kGo;
+  }
+  __syncthreads();
+  if (entered.verdict != Verdict::kDead && threadIdx.x < 32) {
+    const Sequence epoch = entered.epoch;
+    if (entered.ticket == 0) {
+      const Verdict verdict = Meet(comm, mine, epoch);
+      __syncwarp();
+      if (threadIdx.x == 0) {
+        entered.verdict = verdict;
+        PostVerdict<DeviceMemory>(local, epoch, static_cast<uint32_t>(verdict));
+      }
+    } else if (threadIdx.x == 0) {
+      // Its supplier, ticket 0 of this grid, is resident, and ends its own wait within the entry limit.
+      Verdict verdict = Verdict::kDead;
+      uint32_t posted = 0;
+      const auto known = [&] { return ReadVerdict<DeviceMemory>(local, epoch, &posted); };
+      if (WaitUntil<DeviceMemory>(known, comm.view, UINT64_MAX) == WaitResult::kReached) {
+        verdict = static_cast<Verdict>(posted);
+      }
+      entered.verdict = verdict;
+    }
+  }
+  __syncthreads();
+  return entered;
+}
+
+// Called last by all threads of every block, whatever the verdict.
+__device__ inline void LeaveOperator(const DeviceComm& comm, const Entered& entered, bool last_slab) {
+  __syncthreads();
+  if (threadIdx.x != 0 || entered.verdict == Verdict::kDead) return;
+  if (LeaveEpoch<DeviceMemory>(comm.view.own().local, entered.epoch, gridDim.x, 0) && last_slab &&
+      entered.verdict == Verdict::kGo) {
+    comm.report->ops = ++comm.view.own().local.ops;
+  }
+}
+
+// Copies by all threads of a block, in 16-byte words where both ends allow it.
+__device__ inline void CopyBytes(std::byte* to, const std::byte* from, uint64_t bytes) {
+  const auto misalignment = (reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % 16;
+  uint64_t done = 0;
+  if (misalignment == 0) {
+    const uint64_t words = bytes / 16;
+    constexpr int kUnroll = 4;  // loads under way before the first store
+    uint64_t word = threadIdx.x;
+    for (; word + (kUnroll - 1) * kThreads < words; word += kUnroll * kThreads) {
+      uint4 held[kUnroll];
+#pragma unroll
+      for (int i = 0; i < kUnroll; ++i) held[i] = reinterpret_cast<const uint4*>(from)[word + i * kThreads];
+#pragma unroll
+      for (int i = 0; i < kUnroll; ++i) reinterpret_cast<uint4*>(to)[word + i * kThreads] = held[i];
+    }
+    for (; word < words; word += kThreads)
+      reinterpret_cast<uint4*>(to)[word] = reinterpret_cast<const uint4*>(from)[word];
+    done = words * 16;
+  } else if (misalignment % 4 == 0) {
+    const uint64_t words = bytes / 4;
+    for (uint64_t word = threadIdx.x; word < words; word += kThreads) {
+      reinterpret_cast<uint32_t*>(to)[word] = reinterpret_cast<const uint32_t*>(from)[word];
+    }
+    done = words * 4;
+  }
+  for (uint64_t at = done + threadIdx.x; at < bytes; at += kThreads) to[at] = from[at];
+}
+
+// The same for rows that lie `to_pitch` and `from_pitch` bytes apart.
+__device__ inline void CopyRows(std::byte* to, uint64_t to_pitch, const std::byte* from, uint64_t from_pitch,
+                                uint64_t row_bytes, uint64_t rows) {
+  if (to_pitch == row_bytes && from_pitch == row_bytes) {
+    CopyBytes(to, from, row_bytes * rows);
+    return;
+  }
+  for (uint64_t row = 0; row < rows; ++row) CopyBytes(to + row * to_pitch, from + row * from_pitch, row_bytes);
+}
+
+// The next piece of this operator's movement that no block has claimed; the same for all threads of the block.
+__device__ inline uint32_t ClaimMove(LocalBlock& local) {
+  __shared__ uint32_t claimed;
+  __syncthreads();
+  if (threadIdx.x == 0) claimed = DeviceMemory::AddRelaxedGpu(&local.moves, 1u);
+  __syncthreads();
+  return claimed;
+}
+
+}  // namespace tc::cuda

@@ -1,0 +1,114 @@
+#include "cuda/operators.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/data_type.h"
+#include "cuda/backend.h"
+#include "cuda/kernels.h"
+#include "order/chunks.h"
+
+namespace tc::cuda {
+namespace {
+
+// Four blocks push as much as PCIe carries, and 181 GB/s over NVLink, more than any all-gather + GEMM consumes.
+constexpr int kDefaultMovers = 4;
+
+// Blocks of a plain all-gather: enough to saturate NVLink.
+constexpr int kGatherBlocks = 32;
+
+CudaBackend& BackendOf(Communicator& comm) { return static_cast<CudaBackend&>(comm.backend()); }
+
+Status LaunchMeeting(Communicator& comm, tcStream_t stream, const EntryRecord& entry) {
+  const MeetParams params{BackendOf(comm).KernelView(comm), entry};
+  return BackendOf(comm).Launch(stream, MeetKernel(), 1, 0, &params);
+}
+
+// Pieces of a block with one watermark each.
+size_t ChunkBytes(size_t bytes, int blocks) {
+  size_t chunk = size_t{16} << 10;
+  const size_t wanted = bytes / (4 * static_cast<size_t>(blocks));  // a few for every block
+  while (chunk < wanted || (bytes + chunk - 1) / chunk > kMaxChunks) chunk *= 2;
+  return chunk;
+}
+
+void CountTraffic(Communicator& comm, uint64_t sent_to_each, uint64_t received) {
+  comm.counters().bytes_sent += sent_to_each * (comm.n_ranks() - 1);
+  comm.counters().bytes_received += received;
+}
+
+}  // namespace
+
+Status LaunchRefusal(Communicator& comm, tcStream_t stream, const OperatorShape& shape, const Status& why) {
+  EntryRecord entry{};
+  entry.shape = shape;
+  entry.rejected = why.code();
+  std::memcpy(entry.sentence, why.sentence().data(), std::min(why.sentence().size(), sizeof(entry.sentence) - 1));
+  return LaunchMeeting(comm, stream, entry);
+}
+
+Status LaunchBarrier(Communicator& comm, tcStream_t stream, const OperatorShape& shape) {
+  EntryRecord entry{};
+  entry.shape = shape;
+  return LaunchMeeting(comm, stream, entry);
+}
+
+Status LaunchAllGather(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
+                       const AllGatherProblem& problem, size_t slab_bytes) {
+  CudaBackend& backend = BackendOf(comm);
+  GatherParams params{};
+  params.comm = backend.KernelView(comm);
+  params.entry.shape = shape;
+  params.entry.destination = Communicator::Locate(*comm.windows(), problem.recv, problem.bytes * comm.n_ranks());
+  params.stride = problem.bytes;
+  size_t first = 0;
+  do {
+    params.first = first;
+    params.bytes = std::min(slab_bytes, problem.bytes - first);
+    params.send = static_cast<const std::byte*>(problem.send) + first;
+    params.recv = static_cast<std::byte*>(problem.recv) + first;
+    params.staged_stride = (params.bytes + 15) / 16 * 16;
+    params.last_slab = first + params.bytes == problem.bytes;
+    const int most = std::min(kGatherBlocks, backend.MostBlocks());
+    params.chunk_bytes = ChunkBytes(params.bytes, most);
+    const int moves = ChunkCount(params.bytes, params.chunk_bytes) * (2 * comm.n_ranks() - 1);
+    TC_RETURN_IF_ERROR(backend.Launch(stream, AllGatherKernel(), std::clamp(moves, 1, most), 0, &params));
+    first += params.bytes;
+  } while (first < problem.bytes);
+  CountTraffic(comm, problem.bytes, problem.bytes * (comm.n_ranks() - 1));
+  return {};
+}
+
+Status LaunchAllGatherGemm(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
+                           const AllGatherGemmProblem& problem, uint64_t slab_rows, int movers) {
+  CudaBackend& backend = BackendOf(comm);
+  const GemmKernel kernel = AllGatherGemmKernel(problem.type, problem.b_layout);
+  GatherGemmParams params{};
+  params.comm = backend.KernelView(comm);
+  params.entry.shape = shape;
+  params.problem = problem;
+  params.row_bytes = problem.k * ElementBytes(problem.type);
+  params.staged_pitch = StagedPitch(params.row_bytes);
+  if (problem.gathered != nullptr) {
+    params.entry.destination =
+        Communicator::Locate(*comm.windows(), problem.gathered, problem.shards.total() * params.row_bytes);
+  }
+  params.col_blocks = (problem.n + kernel.tile_cols - 1) / kernel.tile_cols;
+  const uint64_t slabs = std::max<uint64_t>(SlabCount(problem.shards, slab_rows), 1);
+  for (uint64_t index = 0; index < slabs; ++index) {
+    params.slab = SlabAt(problem.shards, slab_rows, index);
+    params.chunk_rows = ChunkRows(params.slab.packed.largest());
+    params.row_blocks = (params.slab.packed.total() + kernel.tile_rows - 1) / kernel.tile_rows;
+    params.last_slab = index + 1 == slabs;
+    const uint64_t tiles = params.row_blocks * params.col_blocks;
+    const int most = backend.MostBlocks();
+    params.movers = std::min(movers > 0 ? movers : kDefaultMovers, most);
+    const int blocks = static_cast<int>(std::min<uint64_t>(params.movers + tiles, most));
+    TC_RETURN_IF_ERROR(backend.Launch(stream, kernel.function, blocks, kernel.shared_bytes, &params));
+  }
+  const uint64_t own = problem.shards.rows(comm.rank());
+  CountTraffic(comm, own * params.row_bytes, (problem.shards.total() - own) * params.row_bytes);
+  return {};
+}
+
+}  // namespace tc::cuda

@@ -1,0 +1,94 @@
+// What the host hands to a kernel, and what a kernel tells the host. Plain data for both compilers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "order/problem.h"
+#include "order/shards.h"
+#include "protocol/layout.h"
+
+namespace tc::cuda {
+
+inline constexpr int kMaxWindows = 256;  // of a communicator at a time
+inline constexpr int kThreads = 256;     // of every block
+
+// Where a window lies in this rank's address space. In device memory: a graph captured before a registration must find
+// it.
+struct WindowBases {
+  std::byte* base[kMaxRanks];
+};
+
+// Why a kernel gave up, in pinned host memory. `code` is stored last.
+struct Stall {
+  int32_t code;  // tcTimeout or tcAborted; 0: none
+  int32_t peer;
+  OperatorShape shape;
+  Sequence epoch;
+  int64_t first_unit;  // rows or bytes of the missing chunk; -1: the peer's entry is missing
+  int64_t last_unit;
+  Sequence seen;
+};
+
+// An operator that every rank refused, in pinned host memory. Written while `reported` equals `collected`.
+struct Refusal {
+  uint32_t reported;   // by the device, last
+  uint32_t collected;  // by the host
+  int32_t peer;        // who refused, or who differs from rank 0
+  int32_t code;
+  Sequence epoch;
+  OperatorShape first;
+  OperatorShape other;
+  char sentence[sizeof(EntryRecord::sentence)];
+};
+
+struct Report {
+  Stall stall;
+  Refusal refusal;
+  uint64_t ops;  // operators completed
+  uint64_t wait_ns[kMaxRanks];
+};
+
+// A rank as its kernels see it.
+struct DeviceComm {
+  RankView view;
+  const WindowBases* windows;
+  Report* report;
+  uint64_t timeout_ns;
+  uint64_t entry_timeout_ns;
+};
+
+// An operator that only meets: a barrier, a refusal.
+struct MeetParams {
+  DeviceComm comm;
+  EntryRecord entry;
+};
+
+struct GatherParams {
+  DeviceComm comm;
+  EntryRecord entry;
+  const std::byte* send;  // this rank's part of the slab
+  std::byte* recv;        // block 0's part of the slab; block r's lies r * stride further
+  uint64_t stride;
+  uint64_t first;  // bytes of a block before this slab
+  uint64_t bytes;  // of a block in this slab
+  uint64_t chunk_bytes;
+  uint64_t staged_stride;  // bytes of a block in the workspace
+  bool last_slab;
+};
+
+struct GatherGemmParams {
+  DeviceComm comm;
+  EntryRecord entry;
+  AllGatherGemmProblem problem;
+  Slab slab;
+  uint64_t row_bytes;     // of a gathered row
+  uint64_t staged_pitch;  // bytes from one staged row to the next
+  uint64_t chunk_rows;
+  uint64_t row_blocks;
+  uint64_t col_blocks;
+  uint32_t movers;  // blocks that move rows before they compute
+  bool last_slab;
+};
+
+}  // namespace tc::cuda

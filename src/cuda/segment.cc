@@ -1,0 +1,171 @@
+#include "cuda/segment.h"
+
+#include <utility>
+
+#include "cuda/driver.h"
+
+namespace tc::cuda {
+namespace {
+
+CUmemAllocationProp MemoryOf(int device) {
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  return prop;
+}
+
+Status Allow(int device, CUdeviceptr base, size_t bytes) {
+  CUmemAccessDesc access{};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const CUresult error = TheDriver().MemSetAccess(base, bytes, &access, 1);
+  if (error == CUDA_SUCCESS) return {};
+  return Error(
+      tcUnsupported,
+      "GPU %d cannot reach the memory of a peer (CUDA driver error %d): these GPUs have no peer-to-peer access "
+      "to each other, and the host-staged plane is not built yet",
+      device, static_cast<int>(error));
+}
+
+// An address range with memory behind it; undone in reverse.
+class Range {
+ public:
+  Range() = default;
+  Range(Range&& other) noexcept : base(std::exchange(other.base, 0)), bytes(other.bytes), mapped(other.mapped) {}
+  ~Range() {
+    if (base == 0) return;
+    if (mapped) TheDriver().MemUnmap(base, bytes);
+    TheDriver().MemAddressFree(base, bytes);
+  }
+  Status Map(CUmemGenericAllocationHandle handle, size_t size) {
+    bytes = size;
+    TC_RETURN_IF_DRIVER_ERROR(TheDriver().MemAddressReserve(&base, bytes, 0, 0, 0));
+    TC_RETURN_IF_DRIVER_ERROR(TheDriver().MemMap(base, bytes, 0, handle, 0));
+    mapped = true;
+    return {};
+  }
+
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  bool mapped = false;
+};
+
+class DeviceSegment final : public Segment {
+ public:
+  DeviceSegment(Range range, int device, size_t bytes, UniqueFd fd)
+      : Segment(reinterpret_cast<std::byte*>(range.base), bytes, std::move(fd)),
+        range_(std::move(range)),
+        device_(device) {}
+  ~DeviceSegment() override {
+    const DeviceScope scope(device_);
+    { const Range undone = std::move(range_); }
+  }
+  size_t mapped_bytes() const { return range_.bytes; }
+
+ private:
+  Range range_;
+  int device_;
+};
+
+class PinnedSegment final : public Segment {
+ public:
+  explicit PinnedSegment(std::shared_ptr<Segment> host)
+      : Segment(host->base(), host->bytes(), UniqueFd(::dup(host->fd()))), host_(std::move(host)) {}
+  ~PinnedSegment() override { (void)cudaHostUnregister(base()); }
+
+ private:
+  std::shared_ptr<Segment> host_;
+};
+
+Status RoundedBytes(const CUmemAllocationProp& prop, size_t bytes, size_t* rounded) {
+  size_t granularity = 0;
+  TC_RETURN_IF_DRIVER_ERROR(
+      TheDriver().MemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  *rounded = (bytes + granularity - 1) / granularity * granularity;
+  return {};
+}
+
+Status ZeroOnce(CUdeviceptr base, size_t bytes) {
+  // A stream of its own: the default one may be waiting for kernels that wait for this very call.
+  cudaStream_t stream = nullptr;
+  TC_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  Status zeroed = CheckRuntime(cudaMemsetAsync(reinterpret_cast<void*>(base), 0, bytes, stream), "cudaMemsetAsync");
+  if (zeroed.ok()) zeroed = CheckRuntime(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  (void)cudaStreamDestroy(stream);
+  return zeroed;
+}
+
+}  // namespace
+
+Status AllocateDevice(int device, size_t bytes, std::shared_ptr<Segment>* segment) {
+  const DeviceScope scope(device);
+  const CUmemAllocationProp prop = MemoryOf(device);
+  size_t rounded = 0;
+  TC_RETURN_IF_ERROR(RoundedBytes(prop, bytes, &rounded));
+  CUmemGenericAllocationHandle handle = 0;
+  if (const CUresult error = TheDriver().MemCreate(&handle, rounded, &prop, 0); error != CUDA_SUCCESS) {
+    return Error(error == CUDA_ERROR_OUT_OF_MEMORY ? tcSystemError : tcUnhandledCudaError,
+                 "no room for %zu bytes of memory on GPU %d (CUDA driver error %d)", rounded, device,
+                 static_cast<int>(error));
+  }
+  Range range;
+  int fd = -1;
+  Status made = range.Map(handle, rounded);
+  if (made.ok()) {
+    made = CheckDriver(TheDriver().MemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+                       "cuMemExportToShareableHandle");
+  }
+  UniqueFd exported(fd);
+  TheDriver().MemRelease(handle);  // the mapping and the descriptor keep the memory
+  TC_RETURN_IF_ERROR(made);
+  TC_RETURN_IF_ERROR(Allow(device, range.base, rounded));
+  TC_RETURN_IF_ERROR(ZeroOnce(range.base, rounded));
+  *segment = std::make_shared<DeviceSegment>(std::move(range), device, bytes, std::move(exported));
+  return {};
+}
+
+Status AllocateOnCurrentDevice(size_t bytes, std::shared_ptr<Segment>* segment) {
+  int device = 0;
+  int devices = 0;
+  TC_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
+  TC_RETURN_IF_CUDA_ERROR(cudaGetDeviceCount(&devices));
+  TC_RETURN_IF_ERROR(AllocateDevice(device, bytes, segment));
+  for (int peer = 0; peer < devices; ++peer) {
+    int reachable = 0;
+    if (peer == device || cudaDeviceCanAccessPeer(&reachable, peer, device) != cudaSuccess || reachable == 0) continue;
+    TC_RETURN_IF_ERROR(AllowDevice(peer, **segment));
+  }
+  return {};
+}
+
+Status ImportDevice(int device, const SegmentTicket& ticket, const UniqueFd& fd, std::shared_ptr<Segment>* segment) {
+  const DeviceScope scope(device);
+  size_t rounded = 0;
+  TC_RETURN_IF_ERROR(RoundedBytes(MemoryOf(device), ticket.bytes, &rounded));
+  CUmemGenericAllocationHandle handle = 0;
+  TC_RETURN_IF_DRIVER_ERROR(TheDriver().MemImportFromShareableHandle(
+      &handle, reinterpret_cast<void*>(static_cast<uintptr_t>(fd.get())), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  Range range;
+  const Status mapped = range.Map(handle, rounded);
+  TheDriver().MemRelease(handle);
+  TC_RETURN_IF_ERROR(mapped);
+  TC_RETURN_IF_ERROR(Allow(device, range.base, rounded));
+  *segment = std::make_shared<DeviceSegment>(std::move(range), device, ticket.bytes, UniqueFd());
+  return {};
+}
+
+Status AllowDevice(int device, const Segment& segment) {
+  const auto* mapped = dynamic_cast<const DeviceSegment*>(&segment);
+  if (mapped == nullptr) return Error(tcInternalError, "memory that is no device memory was shared as such");
+  return Allow(device, reinterpret_cast<CUdeviceptr>(segment.base()), mapped->mapped_bytes());
+}
+
+Status PinHost(std::shared_ptr<Segment> host, std::shared_ptr<Segment>* segment) {
+  TC_RETURN_IF_CUDA_ERROR(
+      cudaHostRegister(host->base(), host->bytes(), cudaHostRegisterPortable | cudaHostRegisterMapped));
+  *segment = std::make_shared<PinnedSegment>(std::move(host));
+  return {};
+}
+
+}  // namespace tc::cuda
