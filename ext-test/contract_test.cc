@@ -48,8 +48,17 @@ void ExpectUsable(int rank, tcComm_t comm) {
   TC_EXPECT_OK(tcCommCount(comm, &n_ranks));
   const int32_t mine = 40 + rank;
   std::vector<int32_t> all(n_ranks);
-  TC_EXPECT_OK(tcAllGather(&mine, all.data(), 1, tcInt32, comm, nullptr));
-  TC_EXPECT_OK(tcStreamSynchronize(comm, nullptr));
+  Rendezvous();
+  {
+    const OnDevice on_mine(comm, &mine, sizeof(mine));
+    OnDevice on_all(comm, all.data(), all.size() * sizeof(int32_t));
+    Rendezvous();
+    TC_EXPECT_OK(tcAllGather(on_mine.get(), on_all.get(), 1, tcInt32, comm, TestStream()));
+    TC_EXPECT_OK(tcStreamSynchronize(comm, TestStream()));
+    on_all.Fetch();
+    Rendezvous();
+  }
+  Rendezvous();  // no operator waits while somebody frees
   for (int peer = 0; peer < n_ranks; ++peer) EXPECT_EQ(all[peer], 40 + peer);
 }
 
@@ -233,12 +242,13 @@ TEST_F(Contract, OpSupportedTellsWhatWouldRun) {
 // A call that one rank refuses makes the others' fail with its sentence; the next call works on all.
 TEST_F(Contract, ARefusedCallIsPostedToThePeers) {
   for (const Launch launch : {Launch::kThreads, Launch::kProcesses}) {
+    if (launch == Launch::kProcesses && OnGpu()) continue;  // a process that forks must not have touched CUDA
     RunRanks(launch, 3, [](int rank, tcComm_t comm) {
       std::vector<float> a(64), b(64), c(192);
       const tcResult_t called = tcFusedAllGatherGemm(a.data(), rank == 1 ? nullptr : b.data(), c.data(), 9, 8, 8,
-                                                     tcFloat32, nullptr, comm, nullptr);
+                                                     tcFloat32, nullptr, comm, TestStream());
       EXPECT_EQ(called, rank == 1 ? tcInvalidArgument : tcSuccess);
-      EXPECT_EQ(tcStreamSynchronize(comm, nullptr), rank == 1 ? tcSuccess : tcInvalidArgument);
+      EXPECT_EQ(tcStreamSynchronize(comm, TestStream()), rank == 1 ? tcSuccess : tcInvalidArgument);
       const std::string said = tcGetLastError(comm);
       EXPECT_NE(said.find("b is NULL"), std::string::npos) << said;
       if (rank != 1) {
@@ -253,8 +263,8 @@ TEST_F(Contract, DifferentShapesAreAnErrorThatPrintsBoth) {
   RunRanks(Launch::kThreads, 3, [](int rank, tcComm_t comm) {
     std::vector<float> a(128), b(128), c(1024, 7.0f);
     TC_EXPECT_OK(tcFusedAllGatherGemm(a.data(), b.data(), c.data(), rank == 2 ? 12 : 9, 8, 8, tcFloat32, nullptr, comm,
-                                      nullptr));
-    EXPECT_EQ(tcStreamSynchronize(comm, nullptr), tcInvalidUsage);
+                                      TestStream()));
+    EXPECT_EQ(tcStreamSynchronize(comm, TestStream()), tcInvalidUsage);
     const std::string said = tcGetLastError(comm);
     EXPECT_NE(said.find("m=9"), std::string::npos) << said;
     EXPECT_NE(said.find("m=12"), std::string::npos) << said;
@@ -262,11 +272,11 @@ TEST_F(Contract, DifferentShapesAreAnErrorThatPrintsBoth) {
     ExpectUsable(rank, comm);
 
     if (rank == 0) {
-      TC_EXPECT_OK(tcBarrier(comm, nullptr));
+      TC_EXPECT_OK(tcBarrier(comm, TestStream()));
     } else {
-      TC_EXPECT_OK(tcAllGather(a.data(), c.data(), 3, tcFloat32, comm, nullptr));
+      TC_EXPECT_OK(tcAllGather(a.data(), c.data(), 3, tcFloat32, comm, TestStream()));
     }
-    EXPECT_EQ(tcStreamSynchronize(comm, nullptr), tcInvalidUsage);
+    EXPECT_EQ(tcStreamSynchronize(comm, TestStream()), tcInvalidUsage);
     EXPECT_NE(std::string(tcGetLastError(comm)).find("tcBarrier"), std::string::npos);
     ExpectUsable(rank, comm);
 
@@ -274,8 +284,8 @@ TEST_F(Contract, DifferentShapesAreAnErrorThatPrintsBoth) {
     tcGemmConfig_t config;
     TC_GEMM_CONFIG_INIT(&config);
     config.rowsPerRank = rows[rank == 1];
-    TC_EXPECT_OK(tcFusedAllGatherGemm(a.data(), b.data(), c.data(), 9, 8, 8, tcFloat32, &config, comm, nullptr));
-    EXPECT_EQ(tcStreamSynchronize(comm, nullptr), tcInvalidUsage);
+    TC_EXPECT_OK(tcFusedAllGatherGemm(a.data(), b.data(), c.data(), 9, 8, 8, tcFloat32, &config, comm, TestStream()));
+    EXPECT_EQ(tcStreamSynchronize(comm, TestStream()), tcInvalidUsage);
     EXPECT_NE(std::string(tcGetLastError(comm)).find("rowsPerRank"), std::string::npos) << tcGetLastError(comm);
     ExpectUsable(rank, comm);
   });
@@ -375,6 +385,7 @@ TEST_F(Contract, AStrangerOnTheSocketDisturbsNobody) {
 
 TEST_F(Contract, AnAbortReachesWaitingPeersAndEndsEverythingQuickly) {
   for (const Launch launch : {Launch::kThreads, Launch::kProcesses}) {
+    if (launch == Launch::kProcesses && OnGpu()) continue;  // a process that forks must not have touched CUDA
     RunRanks(launch, 3, [](int rank, tcComm_t comm) {
       ExpectUsable(rank, comm);
       const auto start = steady_clock::now();
@@ -383,14 +394,14 @@ TEST_F(Contract, AnAbortReachesWaitingPeersAndEndsEverythingQuickly) {
         TC_EXPECT_OK(tcCommAbort(comm));
       } else {
         for (int i = 0; i < 100; ++i) {
-          const tcResult_t queued = tcBarrier(comm, nullptr);
+          const tcResult_t queued = tcBarrier(comm, TestStream());
           EXPECT_TRUE(queued == tcSuccess || queued == tcAborted);
         }
-        EXPECT_EQ(tcStreamSynchronize(comm, nullptr), tcAborted);
+        EXPECT_EQ(tcStreamSynchronize(comm, TestStream()), tcAborted);
         EXPECT_NE(std::string(tcGetLastError(comm)).find("rank 2"), std::string::npos) << tcGetLastError(comm);
       }
       EXPECT_LT(steady_clock::now() - start, milliseconds(2000));
-      EXPECT_FAILS(tcBarrier(comm, nullptr), tcAborted, "has ended");
+      EXPECT_FAILS(tcBarrier(comm, TestStream()), tcAborted, "has ended");
       const volatile int32_t* word = nullptr;
       TC_EXPECT_OK(tcCommGetErrorWord(comm, &word, nullptr));
       EXPECT_EQ(*word, tcAborted);
@@ -408,8 +419,8 @@ TEST_F(Contract, ARankThatNeverEntersIsNamedAndTheWaitEnds) {
       Launch::kThreads, 2,
       [](int rank, tcComm_t comm) {
         if (rank == 1) return;
-        TC_EXPECT_OK(tcBarrier(comm, nullptr));
-        EXPECT_EQ(tcStreamSynchronize(comm, nullptr), tcTimeout);
+        TC_EXPECT_OK(tcBarrier(comm, TestStream()));
+        EXPECT_EQ(tcStreamSynchronize(comm, TestStream()), tcTimeout);
         const std::string said = tcGetLastError(comm);
         EXPECT_NE(said.find("waited 0.2 s for rank 1 to enter"), std::string::npos) << said;
       },
@@ -419,7 +430,7 @@ TEST_F(Contract, ARankThatNeverEntersIsNamedAndTheWaitEnds) {
 TEST_F(Contract, AFinalizedCommunicatorOnlyLetsItselfBeDestroyed) {
   RunRanks(Launch::kThreads, 2, [](int, tcComm_t comm) {
     TC_EXPECT_OK(tcCommFinalize(comm));
-    EXPECT_FAILS(tcBarrier(comm, nullptr), tcInvalidUsage, "finalized");
+    EXPECT_FAILS(tcBarrier(comm, TestStream()), tcInvalidUsage, "finalized");
   });
 }
 

@@ -334,7 +334,8 @@ tcResult_t tcUniqueIdFromString(const char* text, tcUniqueId* id);
    *comm is NULL. Inside a group the call takes effect at tcGroupEnd. config: NULL = defaults. */
 tcResult_t tcInitComm(tcComm_t* comm, int nRanks, const tcUniqueId* id, int rank, const tcConfig_t* config);
 
-/* All ranks in this process: comms[nRanks] is filled. devices: [nRanks], or NULL for 0, 1, ... */
+/* All ranks in this process: comms[nRanks] is filled. devices: [nRanks]; NULL: 0, 1, ... and from 0 again when there
+   are fewer. Ranks that share a device must each use a stream of its own, not the default one. */
 tcResult_t tcInitCommAll(tcComm_t* comms, int nRanks, const int* devices, const tcConfig_t* config);
 
 /* New communicators out of an old one: ranks of one colour (>= 0) form one, ordered by key, then by old rank.

@@ -62,7 +62,7 @@ Status PrepareInitAll(tcComm_t* comms, int n_ranks, const int* devices, const tc
   TC_RETURN_IF_ERROR(ReadConfig(config, &plan));
   plans->assign(n_ranks, plan);
   for (int rank = 0; rank < n_ranks; ++rank) {
-    (*plans)[rank].settings.device = devices != nullptr ? devices[rank] : rank;
+    (*plans)[rank].settings.device = devices != nullptr ? devices[rank] : rank % DeviceCount(plan.backend);
     if ((*plans)[rank].settings.device < 0) {
       return Error(tcInvalidArgument, "devices[%d] is %d; it must be a device's number", rank, devices[rank]);
     }

@@ -46,6 +46,7 @@ Status ResolveSettings(const tcConfig_t& config, const Env& env, CommSettings* s
   settings->timeout = ms(env.timeout_ms, config.timeoutMs, kDefaultTimeoutMs);
   settings->entry_timeout = ms(env.entry_timeout_ms, config.entryTimeoutMs, kDefaultEntryTimeoutMs);
   settings->init_timeout = std::chrono::milliseconds(env.init_timeout_ms);
+  settings->p2p_disable = env.p2p_disable;
   settings->host_threads = env.host_threads;
   settings->bootstrap_dir = env.bootstrap_dir;
   settings->name = config.name != nullptr ? config.name : "";
@@ -70,9 +71,18 @@ Status ChooseBackend(tcBackend_t configured, const Env& env, tcBackend_t* backen
                why.sentence().c_str());
 }
 
+int DeviceCount(tcBackend_t backend) {
+#ifdef TC_HAVE_CUDA
+  if (backend == tcBackendCuda) return cuda::DeviceCount();
+#else
+  (void)backend;
+#endif
+  return TC_MAX_RANKS;
+}
+
 Status MakeBackend(tcBackend_t wanted, const CommSettings& settings, int n_ranks, std::unique_ptr<Backend>* backend) {
 #ifdef TC_HAVE_CUDA
-  if (wanted == tcBackendCuda) return cuda::CudaBackend::Create(settings.device, backend);
+  if (wanted == tcBackendCuda) return cuda::CudaBackend::Create(settings.device, settings.p2p_disable, backend);
 #else
   (void)wanted;
 #endif

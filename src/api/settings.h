@@ -11,6 +11,9 @@ namespace tc::api {
 // Environment over configuration over default.
 Status ResolveSettings(const tcConfig_t& config, const Env& env, CommSettings* settings);
 
+// GPUs of this process; as many as there can be ranks on the host backend.
+int DeviceCount(tcBackend_t backend);
+
 // For a rank of a communicator of `n_ranks`.
 Status MakeBackend(tcBackend_t wanted, const CommSettings& settings, int n_ranks, std::unique_ptr<Backend>* backend);
 

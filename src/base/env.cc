@@ -115,6 +115,12 @@ const std::vector<EnvVariable>& EnvTable() {
       {"TC_WORKSPACE_BYTES", "bytes, or a number with K, M or G", "256M",
        "Overrides tcConfig_t::workspaceBytes: staging memory for data that is not registered.",
        [](const std::string& text, Env* env) { return ParseBytes(text, &env->workspace_bytes); }},
+      {"TC_P2P_DISABLE", "0 or 1", "0",
+       "1: GPUs do not reach each other's memory. Not built yet across GPUs: init says so.",
+       [](const std::string& text, Env* env) {
+         env->p2p_disable = text == "1";
+         return text == "0" || text == "1";
+       }},
       {"TC_HOST_THREADS", "number, 1 to 1024", "the processors divided by the ranks, at least 1",
        "Compute threads of each rank on the host backend.",
        [](const std::string& text, Env* env) { return ParseInteger(text, 1, 1024, &env->host_threads); }},

@@ -52,6 +52,9 @@ class Backend {
   virtual Status SynchronizeStream(tcStream_t stream) = 0;
   virtual Status MemcpyAsync(void* dst, const void* src, size_t bytes, tcStream_t stream) = 0;
 
+  // A stream of the communicator's own, for an operator whose caller's stream cannot be used.
+  virtual Status OwnStream(tcStream_t* stream) = 0;
+
   // Waits for every operator that was launched.
   virtual void Drain() = 0;
   // Hands what operators have reported since to `comm`: stalls, refusals, counts.

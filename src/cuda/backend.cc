@@ -1,6 +1,7 @@
 #include "cuda/backend.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,6 +23,13 @@ int MaxConnections() {
   const char* text = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
   const int connections = text != nullptr ? std::atoi(text) : 0;
   return connections > 0 ? connections : 8;
+}
+
+// Ranks of this process's communicators on a device.
+std::atomic<int>& BackendsOn(int device) {
+  constexpr int kMostDevices = 64;
+  static std::atomic<int> counts[kMostDevices];
+  return counts[device % kMostDevices];
 }
 
 Status LoadKernel(const void* kernel, int shared_bytes) {
@@ -81,16 +89,20 @@ Status DescribeRefusal(const Refusal& refusal) {
 
 bool IsAvailable(Status* why) { return FindDriver(why) != nullptr; }
 
-Status CudaBackend::Create(int device, std::unique_ptr<Backend>* backend) {
+int DeviceCount() {
+  int devices = 0;
+  (void)cudaGetDeviceCount(&devices);
+  return std::max(devices, 1);
+}
+
+Status CudaBackend::Create(int device, bool p2p_disable, std::unique_ptr<Backend>* backend) {
   Status why;
   if (!IsAvailable(&why)) return why;
-  int devices = 0;
-  TC_RETURN_IF_CUDA_ERROR(cudaGetDeviceCount(&devices));
   if (device < 0) TC_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
-  if (device >= devices) {
-    return Error(tcInvalidArgument, "device is %d; this process sees %d GPUs", device, devices);
+  if (device >= DeviceCount()) {
+    return Error(tcInvalidArgument, "device is %d; this process sees %d GPUs", device, DeviceCount());
   }
-  std::unique_ptr<CudaBackend> made(new CudaBackend(device));
+  std::unique_ptr<CudaBackend> made(new CudaBackend(device, p2p_disable));
   TC_RETURN_IF_ERROR(made->Prepare());
   *backend = std::move(made);
   return {};
@@ -108,16 +120,27 @@ Status CudaBackend::Prepare() {
   std::memset(report, 0, sizeof(Report));
   TC_RETURN_IF_ERROR(AllocateDevice(device_, kMaxWindows * sizeof(WindowBases), &windows_));
   TC_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&last_, cudaEventDisableTiming));
-  return LoadKernels();
+  TC_RETURN_IF_ERROR(LoadKernels());
+  ++BackendsOn(device_);
+  prepared_ = true;
+  return {};
 }
 
 CudaBackend::~CudaBackend() {
+  if (prepared_) --BackendsOn(device_);
   const DeviceScope scope(device_);
+  if (own_stream_ != nullptr) (void)cudaStreamDestroy(own_stream_);
   if (last_ != nullptr) (void)cudaEventDestroy(last_);
   if (report_ != nullptr) (void)cudaFreeHost(report_);
 }
 
 Status CudaBackend::Meet(const std::vector<Neighbour>& ranks) {
+  if (p2p_disable_ && std::any_of(ranks.begin(), ranks.end(), [&](const auto& rank) { return rank.device != uuid_; })) {
+    return Error(
+        tcUnsupported,
+        "TC_P2P_DISABLE is 1, and the plane through host memory is not built yet; unset it, or put all ranks on "
+        "one GPU");
+  }
   ranks_on_device_ = static_cast<int>(
       std::count_if(ranks.begin(), ranks.end(), [&](const Neighbour& rank) { return rank.device == uuid_; }));
   if (ranks_on_device_ > MaxConnections()) {
@@ -131,19 +154,17 @@ Status CudaBackend::Meet(const std::vector<Neighbour>& ranks) {
 
 Status CudaBackend::Allocate(Memory memory, size_t bytes, bool shared, std::shared_ptr<Segment>* segment) {
   if (memory == Memory::kDevice) return AllocateDevice(device_, bytes, segment);
-  const DeviceScope scope(device_);
   std::shared_ptr<Segment> host;
   TC_RETURN_IF_ERROR(shared ? host::AllocateShared(bytes, &host) : host::AllocatePrivate(bytes, &host));
-  return PinHost(std::move(host), segment);
+  return PinHost(device_, std::move(host), segment);
 }
 
 Status CudaBackend::Import(Memory memory, const SegmentTicket& ticket, const UniqueFd& fd,
                            std::shared_ptr<Segment>* segment) {
   if (memory == Memory::kDevice) return ImportDevice(device_, ticket, fd, segment);
-  const DeviceScope scope(device_);
   std::shared_ptr<Segment> host;
   TC_RETURN_IF_ERROR(host::MapShared(ticket, fd, &host));
-  return PinHost(std::move(host), segment);
+  return PinHost(device_, std::move(host), segment);
 }
 
 Status CudaBackend::Adopt(Memory memory, const Segment& segment) {
@@ -189,6 +210,13 @@ Status CudaBackend::MemcpyAsync(void* dst, const void* src, size_t bytes, tcStre
   return CheckRuntime(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
 }
 
+Status CudaBackend::OwnStream(tcStream_t* stream) {
+  std::lock_guard lock(mutex_);
+  if (own_stream_ == nullptr) TC_RETURN_IF_ERROR(CreateStream(&own_stream_));
+  *stream = own_stream_;
+  return {};
+}
+
 void CudaBackend::Drain() {
   const DeviceScope scope(device_);
   std::lock_guard lock(mutex_);
@@ -219,7 +247,10 @@ DeviceComm CudaBackend::KernelView(const Communicator& comm) const {
           .entry_timeout_ns = static_cast<uint64_t>(comm.settings().entry_timeout.count())};
 }
 
-int CudaBackend::MostBlocks() const { return std::max(1, (multiprocessors_ - 2) / ranks_on_device_); }
+int CudaBackend::MostBlocks() const {
+  const int communicators = std::max(1, BackendsOn(device_) / ranks_on_device_);
+  return std::max(1, (multiprocessors_ - 2 * communicators) / ranks_on_device_);
+}
 
 Status CudaBackend::Launch(tcStream_t stream, const void* kernel, int blocks, int shared_bytes, const void* params) {
   if (stream == nullptr && ranks_on_device_ > 1) {

@@ -17,10 +17,13 @@ namespace tc::cuda {
 // Whether a GPU and a driver are there.
 bool IsAvailable(Status* why);
 
+// GPUs that this process sees, at least 1 where IsAvailable.
+int DeviceCount();
+
 class CudaBackend final : public Backend {
  public:
   // device -1: the current one. Loads every kernel, since a lazy load can wait for a kernel that spins.
-  static Status Create(int device, std::unique_ptr<Backend>* backend);
+  static Status Create(int device, bool p2p_disable, std::unique_ptr<Backend>* backend);
   ~CudaBackend() override;
 
   const char* name() const override { return "cuda"; }
@@ -36,6 +39,7 @@ class CudaBackend final : public Backend {
   Status DestroyStream(tcStream_t stream) override;
   Status SynchronizeStream(tcStream_t stream) override;
   Status MemcpyAsync(void* dst, const void* src, size_t bytes, tcStream_t stream) override;
+  Status OwnStream(tcStream_t* stream) override;
   void Drain() override;
   void Collect(Communicator& comm) override;
   int32_t* error_word() override { return &report_->stall.code; }
@@ -53,13 +57,15 @@ class CudaBackend final : public Backend {
   Status Launch(tcStream_t stream, const void* kernel, int blocks, int shared_bytes, const void* params);
 
  private:
-  explicit CudaBackend(int device) : device_(device) {}
+  CudaBackend(int device, bool p2p_disable) : device_(device), p2p_disable_(p2p_disable) {}
   Status Prepare();
 
   const int device_;
+  const bool p2p_disable_;
   std::string uuid_;
   int multiprocessors_ = 0;
   int ranks_on_device_ = 1;
+  bool prepared_ = false;
   Report* report_ = nullptr;          // pinned, mapped
   std::shared_ptr<Segment> windows_;  // WindowBases[kMaxWindows]
   std::mutex collecting_;
@@ -67,6 +73,7 @@ class CudaBackend final : public Backend {
   cudaEvent_t last_ = nullptr;  // after the previous kernel
   cudaStream_t last_stream_ = nullptr;
   bool launched_ = false;
+  cudaStream_t own_stream_ = nullptr;  // made when first needed
 };
 
 }  // namespace tc::cuda

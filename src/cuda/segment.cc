@@ -1,5 +1,7 @@
 #include "cuda/segment.h"
 
+#include <fcntl.h>
+
 #include <utility>
 
 #include "cuda/driver.h"
@@ -70,11 +72,17 @@ class DeviceSegment final : public Segment {
 
 class PinnedSegment final : public Segment {
  public:
-  explicit PinnedSegment(std::shared_ptr<Segment> host)
-      : Segment(host->base(), host->bytes(), UniqueFd(::dup(host->fd()))), host_(std::move(host)) {}
-  ~PinnedSegment() override { (void)cudaHostUnregister(base()); }
+  PinnedSegment(int device, std::shared_ptr<Segment> host)
+      : Segment(host->base(), host->bytes(), UniqueFd(::fcntl(host->fd(), F_DUPFD_CLOEXEC, 0))),
+        device_(device),
+        host_(std::move(host)) {}
+  ~PinnedSegment() override {
+    const DeviceScope scope(device_);
+    (void)cudaHostUnregister(base());
+  }
 
  private:
+  int device_;
   std::shared_ptr<Segment> host_;
 };
 
@@ -161,10 +169,11 @@ Status AllowDevice(int device, const Segment& segment) {
   return Allow(device, reinterpret_cast<CUdeviceptr>(segment.base()), mapped->mapped_bytes());
 }
 
-Status PinHost(std::shared_ptr<Segment> host, std::shared_ptr<Segment>* segment) {
+Status PinHost(int device, std::shared_ptr<Segment> host, std::shared_ptr<Segment>* segment) {
+  const DeviceScope scope(device);
   TC_RETURN_IF_CUDA_ERROR(
       cudaHostRegister(host->base(), host->bytes(), cudaHostRegisterPortable | cudaHostRegisterMapped));
-  *segment = std::make_shared<PinnedSegment>(std::move(host));
+  *segment = std::make_shared<PinnedSegment>(device, std::move(host));
   return {};
 }
 

@@ -19,6 +19,7 @@ Status ImportDevice(int device, const SegmentTicket& ticket, const UniqueFd& fd,
 Status AllowDevice(int device, const Segment& segment);
 
 // A mapping of host memory (host/segment.h) that devices may use at its own address, for as long as the result lives.
-Status PinHost(std::shared_ptr<Segment> host, std::shared_ptr<Segment>* segment);
+// `device` is any device of this process.
+Status PinHost(int device, std::shared_ptr<Segment> host, std::shared_ptr<Segment>* segment);
 
 }  // namespace tc::cuda

@@ -6,16 +6,17 @@ namespace tc {
 
 Status Issue(const Status& checked, const KernelRow* row, const Launch& launch) {
   TC_RETURN_IF_ERROR(launch.comm.Usable());
-  Status refused = checked;
-  if (refused.ok()) {
-    refused = row->launch(launch);
-    if (refused.ok()) return {};
-  }
-  // On the communicator's own stream: the caller's may be what was wrong.
+  const Status refused = checked.ok() ? row->launch(launch) : checked;
+  if (refused.ok()) return {};
   const KernelRow* refusal = nullptr;
   TC_RETURN_IF_ERROR(ChooseKernel(kOpRefusal, tcInt8, tcPlaneAuto, launch.comm.backend().name(), &refusal));
-  TC_RETURN_IF_ERROR(
-      refusal->launch({.comm = launch.comm, .stream = nullptr, .shape = launch.shape, .problem = refused, .slab = 0}));
+  const auto post = [&](tcStream_t stream) {
+    return refusal->launch({.comm = launch.comm, .stream = stream, .shape = launch.shape, .problem = refused});
+  };
+  if (post(launch.stream).ok()) return refused;
+  tcStream_t own = nullptr;  // the caller's may be what was wrong
+  TC_RETURN_IF_ERROR(launch.comm.backend().OwnStream(&own));
+  TC_RETURN_IF_ERROR(post(own));
   return refused;
 }
 

@@ -1,0 +1,380 @@
+// What only GPUs can show: graphs, other kernels on the device, the caller's CUDA state, the cost of init.
+#include <cuda_bf16.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+
+#include "ranks.h"
+
+namespace tc::test {
+namespace {
+
+#define CUDA_EXPECT_OK(call) EXPECT_EQ((call), cudaSuccess) << #call
+
+// A value that bf16 holds exactly, by round, row and column.
+__host__ __device__ int ValueAt(int round, int row, int col) { return (round * 31 + row * 7 + col * 3) % 251 - 125; }
+
+constexpr int kRows = 192;  // of the whole a
+constexpr int kCols = 64;   // n = k: b is the identity, so that c must be the gathered a exactly
+
+__global__ void FillRows(__nv_bfloat16* a, int first_row, const int* round) {
+  const int row = blockIdx.x;
+  a[row * kCols + threadIdx.x] = __float2bfloat16(ValueAt(*round, first_row + row, threadIdx.x));
+}
+__global__ void Advance(int* round) { ++*round; }
+__global__ void Identity(__nv_bfloat16* b) {
+  b[blockIdx.x * kCols + threadIdx.x] = __float2bfloat16(blockIdx.x == threadIdx.x ? 1 : 0);
+}
+// Counts wrong elements and poisons what it has read, so that the next round cannot pass on old results.
+__global__ void CheckRows(__nv_bfloat16* c, const int* round, unsigned* wrong) {
+  __nv_bfloat16& seen = c[blockIdx.x * kCols + threadIdx.x];
+  if (__bfloat162float(seen) != ValueAt(*round, blockIdx.x, threadIdx.x)) atomicAdd(wrong, 1u);
+  seen = __float2bfloat16(-999);
+}
+
+class Gpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("TC_TEST_BACKEND", "cuda", 1);
+    if (GpuCount() == 0) GTEST_SKIP() << "no GPU";
+  }
+};
+
+template <class Element>
+class Device {
+ public:
+  explicit Device(size_t count) {
+    CUDA_EXPECT_OK(cudaMalloc(&pointer_, count * sizeof(Element)));
+    CUDA_EXPECT_OK(cudaMemset(pointer_, 0, count * sizeof(Element)));
+  }
+  ~Device() { (void)cudaFree(pointer_); }
+  operator Element*() const { return pointer_; }
+
+ private:
+  Element* pointer_ = nullptr;
+};
+
+// One rank's buffers for the exact product c = a * I.
+struct ExactProduct {
+  explicit ExactProduct(int rank, int n_ranks, tcComm_t owner)
+      : comm(owner),
+        rows(kRows / n_ranks),
+        first(rank * rows),
+        a(rows * kCols),
+        b(kCols * kCols),
+        c(kRows * kCols),
+        gathered(kRows * kCols),
+        round(1),
+        wrong(1) {
+    Identity<<<kCols, kCols>>>(b);
+    CUDA_EXPECT_OK(cudaDeviceSynchronize());
+  }
+  void Prepare(tcStream_t stream) {
+    Advance<<<1, 1, 0, stream>>>(round);
+    FillRows<<<rows, kCols, 0, stream>>>(a, first, round);
+  }
+  void Multiply(tcStream_t stream) {
+    TC_EXPECT_OK(tcFusedAllGatherGemm(a, b, c, kRows, kCols, kCols, tcBfloat16, nullptr, comm, stream));
+    CheckRows<<<kRows, kCols, 0, stream>>>(c, round, wrong);
+  }
+  void Gather(tcStream_t stream) {
+    TC_EXPECT_OK(tcAllGather(a, gathered, rows * kCols, tcBfloat16, comm, stream));
+    CheckRows<<<kRows, kCols, 0, stream>>>(gathered, round, wrong);
+  }
+  void ExpectRight() {
+    unsigned count = ~0u;
+    CUDA_EXPECT_OK(cudaMemcpy(&count, wrong, sizeof(count), cudaMemcpyDeviceToHost));
+    EXPECT_EQ(count, 0u);
+  }
+
+  tcComm_t comm;
+  int rows, first;
+  Device<__nv_bfloat16> a, b, c, gathered;
+  Device<int> round;
+  Device<unsigned> wrong;
+};
+
+class Graph {
+ public:
+  template <class Record>
+  Graph(tcStream_t stream, const Record& record) {
+    cudaGraph_t graph = nullptr;
+    CUDA_EXPECT_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    record();
+    CUDA_EXPECT_OK(cudaStreamEndCapture(stream, &graph));
+    CUDA_EXPECT_OK(cudaGraphInstantiate(&graph_, graph, 0));
+    CUDA_EXPECT_OK(cudaGraphUpload(graph_, stream));
+    CUDA_EXPECT_OK(cudaGraphDestroy(graph));
+  }
+  ~Graph() { (void)cudaGraphExecDestroy(graph_); }
+  void Launch(tcStream_t stream) { CUDA_EXPECT_OK(cudaGraphLaunch(graph_, stream)); }
+
+ private:
+  cudaGraphExec_t graph_ = nullptr;
+};
+
+// Two graphs of an odd number of operators, interleaved, with other inputs each time and eager calls between.
+TEST_F(Gpu, TenThousandGraphReplaysWithChangingInputsAreRightEveryTime) {
+  for (const int n_ranks : {2, 4}) {
+    RunRanks(Launch::kThreads, n_ranks, [&](int rank, tcComm_t comm) {
+      const tcStream_t stream = TestStream();
+      ExactProduct product(rank, n_ranks, comm);
+      Rendezvous();  // nobody synchronises the device while another captures
+      Graph one(stream, [&] {
+        product.Prepare(stream);
+        product.Multiply(stream);
+      });
+      Graph three(stream, [&] {
+        product.Prepare(stream);
+        product.Multiply(stream);
+        product.Gather(stream);
+        product.Multiply(stream);
+      });
+      Rendezvous();
+      const int replays = n_ranks == 2 ? 10'000 : 2'000;
+      for (int i = 0; i < replays; ++i) {
+        (i % 3 == 1 ? three : one).Launch(stream);
+        if (i % 7 == 0) {
+          product.Prepare(stream);
+          product.Multiply(stream);
+        }
+        if (i % 500 == 0) {
+          TC_EXPECT_OK(tcStreamSynchronize(comm, stream));
+        }
+      }
+      TC_EXPECT_OK(tcStreamSynchronize(comm, stream));
+      Rendezvous();
+      product.ExpectRight();
+    });
+  }
+}
+
+// Holds its SMs, one block each, until the host lets go.
+__global__ void Occupy(const volatile int* held, unsigned* arrived) {
+  extern __shared__ char all_of_it[];
+  if (threadIdx.x == 0) {
+    all_of_it[0] = 0;
+    atomicAdd_system(arrived, 1u);
+    while (*held != 0) __nanosleep(1000);
+  }
+}
+
+TEST_F(Gpu, OperatorsFinishBesideAnOccupierOfAllButFourSMs) {
+  if (GpuCount() < 2) GTEST_SKIP() << "a GPU for each of two ranks is needed";
+  for (int occupied = 0; occupied < 2; ++occupied) {
+    RunRanks(Launch::kThreads, 2, [&](int rank, tcComm_t comm) {
+      ExactProduct product(rank, 2, comm);
+      volatile int* held = nullptr;
+      unsigned* arrived = nullptr;
+      CUDA_EXPECT_OK(cudaHostAlloc((void**)&held, sizeof(int), cudaHostAllocMapped));
+      CUDA_EXPECT_OK(cudaHostAlloc((void**)&arrived, sizeof(unsigned), cudaHostAllocMapped));
+      *held = rank == occupied;
+      *arrived = 0;
+      cudaStream_t beside;
+      CUDA_EXPECT_OK(cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking));
+      if (rank == occupied) {
+        cudaDeviceProp prop;
+        CUDA_EXPECT_OK(cudaGetDeviceProperties(&prop, rank));
+        const int shared = static_cast<int>(prop.sharedMemPerBlockOptin);
+        CUDA_EXPECT_OK(cudaFuncSetAttribute(Occupy, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+        const unsigned blocks = prop.multiProcessorCount - 4;
+        Occupy<<<blocks, 32, shared, beside>>>(const_cast<int*>(held), arrived);
+        while (*static_cast<volatile unsigned*>(arrived) < blocks) std::this_thread::yield();
+      }
+      Rendezvous();
+      for (int i = 0; i < 20; ++i) {
+        product.Prepare(TestStream());
+        product.Multiply(TestStream());
+        product.Gather(TestStream());
+      }
+      TC_EXPECT_OK(tcStreamSynchronize(comm, TestStream()));
+      *held = 0;
+      CUDA_EXPECT_OK(cudaStreamSynchronize(beside));
+      Rendezvous();
+      product.ExpectRight();
+      CUDA_EXPECT_OK(cudaStreamDestroy(beside));
+      CUDA_EXPECT_OK(cudaFreeHost(const_cast<int*>(held)));
+      CUDA_EXPECT_OK(cudaFreeHost(arrived));
+    });
+  }
+}
+
+TEST_F(Gpu, TwoCommunicatorsLaunchedInOppositeOrdersBothFinish) {
+  RunRanks(Launch::kThreads, 2, [&](int rank, tcComm_t first) {
+    tcComm_t second = nullptr;
+    TC_EXPECT_OK(tcCommSplit(first, 0, rank, &second, nullptr));
+    tcStream_t other = nullptr;
+    TC_EXPECT_OK(tcStreamCreate(second, &other));
+    ExactProduct one(rank, 2, first), two(rank, 2, second);
+    Rendezvous();
+    for (int i = 0; i < 300; ++i) {
+      const auto launch_first = [&] {
+        one.Prepare(TestStream());
+        one.Multiply(TestStream());
+      };
+      const auto launch_second = [&] {
+        two.Prepare(other);
+        two.Multiply(other);
+      };
+      if (rank == 0) launch_first();
+      launch_second();
+      if (rank == 1) launch_first();
+      if (i % 10 == 0) {
+        TC_EXPECT_OK(tcStreamSynchronize(first, TestStream()));
+        TC_EXPECT_OK(tcStreamSynchronize(second, other));
+      }
+    }
+    TC_EXPECT_OK(tcStreamSynchronize(first, TestStream()));
+    TC_EXPECT_OK(tcStreamSynchronize(second, other));
+    Rendezvous();
+    one.ExpectRight();
+    two.ExpectRight();
+    TC_EXPECT_OK(tcStreamDestroy(second, other));
+    Rendezvous();
+    TC_EXPECT_OK(tcCommDestroy(second));
+  });
+}
+
+TEST_F(Gpu, ACaptureInGlobalModeElsewhereIsNotBroken) {
+  CUDA_EXPECT_OK(cudaSetDevice(0));
+  cudaStream_t captured;
+  CUDA_EXPECT_OK(cudaStreamCreateWithFlags(&captured, cudaStreamNonBlocking));
+  Device<int> word(1);
+  CUDA_EXPECT_OK(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal));
+  Advance<<<1, 1, 0, captured>>>(word);
+  std::thread([&] {
+    const tcConfig_t config = TestConfig();
+    tcUniqueId id;
+    tcComm_t comm = nullptr;
+    void* memory = nullptr;
+    tcWindow_t window = nullptr;
+    tcStream_t stream = nullptr;
+    TC_EXPECT_OK(tcGetUniqueId(&id));
+    TC_EXPECT_OK(tcInitComm(&comm, 1, &id, 0, &config));
+    TC_EXPECT_OK(tcMemAlloc(&memory, 4096));
+    TC_EXPECT_OK(tcCommRegister(comm, memory, 4096, &window));
+    TC_EXPECT_OK(tcStreamCreate(comm, &stream));
+    TC_EXPECT_OK(tcAllGather(memory, memory, 16, tcFloat32, comm, stream));
+    TC_EXPECT_OK(tcStreamSynchronize(comm, stream));
+    TC_EXPECT_OK(tcStreamDestroy(comm, stream));
+    TC_EXPECT_OK(tcCommDeregister(comm, window));
+    TC_EXPECT_OK(tcMemFree(memory));
+    TC_EXPECT_OK(tcCommDestroy(comm));
+  }).join();
+  cudaGraph_t graph = nullptr;
+  CUDA_EXPECT_OK(cudaStreamEndCapture(captured, &graph));
+  ASSERT_NE(graph, nullptr);
+  CUDA_EXPECT_OK(cudaGraphDestroy(graph));
+  CUDA_EXPECT_OK(cudaStreamDestroy(captured));
+}
+
+TEST_F(Gpu, TheCurrentDeviceAndTheLastErrorStayAsTheyWere) {
+  const int mine = GpuCount() - 1;
+  CUDA_EXPECT_OK(cudaSetDevice(mine));
+  Device<float> a(64), c(64);
+  const auto untouched = [&](const char* call) {
+    int device = -1;
+    EXPECT_EQ(cudaPeekAtLastError(), cudaErrorInvalidDevice) << call;
+    EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
+    EXPECT_EQ(device, mine) << call;
+  };
+  EXPECT_EQ(cudaSetDevice(1000), cudaErrorInvalidDevice);  // the caller's own error, not yet looked at
+  tcConfig_t config = TestConfig();
+  config.device = 0;
+  tcUniqueId id;
+  tcComm_t comm = nullptr;
+  void* memory = nullptr;
+  tcStream_t stream = nullptr;
+  TC_EXPECT_OK(tcGetUniqueId(&id));
+  TC_EXPECT_OK(tcInitComm(&comm, 1, &id, 0, &config));
+  untouched("tcInitComm");
+  TC_EXPECT_OK(tcMemAlloc(&memory, 1 << 20));
+  untouched("tcMemAlloc");
+  TC_EXPECT_OK(tcStreamCreate(comm, &stream));
+  untouched("tcStreamCreate");
+  TC_EXPECT_OK(tcBarrier(comm, stream));
+  untouched("tcBarrier");
+  tcSetLogCallback([](int, const char*, void*) {}, nullptr);
+  EXPECT_EQ(tcAllGather(nullptr, a, 4, tcFloat32, comm, stream), tcInvalidArgument);
+  tcSetLogCallback(nullptr, nullptr);
+  untouched("a refused tcAllGather");
+  TC_EXPECT_OK(tcStreamSynchronize(comm, stream));
+  untouched("tcStreamSynchronize");
+  TC_EXPECT_OK(tcMemFree(memory));
+  untouched("tcMemFree");
+  TC_EXPECT_OK(tcStreamDestroy(comm, stream));
+  TC_EXPECT_OK(tcCommDestroy(comm));
+  untouched("tcCommDestroy");
+  (void)cudaGetLastError();
+}
+
+TEST_F(Gpu, InitTakesAtMostASecondAndTwoHundredMegabytes) {
+  const int gpus = std::min(GpuCount(), 2);
+  size_t before[2], after[2], total;
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    CUDA_EXPECT_OK(cudaSetDevice(gpu));
+    CUDA_EXPECT_OK(cudaFree(nullptr));
+    CUDA_EXPECT_OK(cudaMemGetInfo(&before[gpu], &total));
+  }
+  tcConfig_t config = TestConfig();
+  config.workspaceBytes = 0;  // the default
+  tcComm_t comms[2];
+  const int devices[] = {0, gpus - 1};
+  const auto start = std::chrono::steady_clock::now();
+  TC_EXPECT_OK(tcInitCommAll(comms, 2, devices, &config));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  EXPECT_LE(seconds.count(), 1.0);
+  const size_t ranks_each = 2 / gpus;
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    CUDA_EXPECT_OK(cudaSetDevice(gpu));
+    CUDA_EXPECT_OK(cudaMemGetInfo(&after[gpu], &total));
+    const double beyond =
+        (static_cast<double>(before[gpu]) - static_cast<double>(after[gpu])) / 1e6 - ranks_each * (256 << 20) / 1e6;
+    EXPECT_LE(beyond, 200.0) << "MB on GPU " << gpu;
+    std::printf("init: %.3f s, %.1f MB beyond the workspace on GPU %d\n", seconds.count(), beyond, gpu);
+  }
+  for (tcComm_t comm : comms) TC_EXPECT_OK(tcCommDestroy(comm));
+}
+
+TEST_F(Gpu, RanksThatShareADeviceMayNotUseTheDefaultStream) {
+  if (GpuCount() > 1) GTEST_SKIP() << "ranks share a GPU here only when there is one";
+  tcSetLogCallback([](int, const char*, void*) {}, nullptr);
+  RunRanks(Launch::kThreads, 2, [](int, tcComm_t comm) {
+    EXPECT_EQ(tcBarrier(comm, nullptr), tcInvalidUsage);
+    EXPECT_NE(std::string(tcGetLastError(comm)).find("stream of its own"), std::string::npos) << tcGetLastError(comm);
+  });
+  tcSetLogCallback(nullptr, nullptr);
+}
+
+// Forks, so it runs in a process that has not touched CUDA: see the filter in CMakeLists.txt.
+TEST(GpuFork, TwoProcessesOnOneGpuAreRefusedAndBothNamed) {
+  if (GpuCount() == 0) GTEST_SKIP() << "no GPU";
+  tcUniqueId id;
+  TC_EXPECT_OK(tcGetUniqueId(&id));
+  pid_t children[2];
+  for (int rank = 0; rank < 2; ++rank) {
+    children[rank] = ::fork();
+    if (children[rank] != 0) continue;
+    tcSetLogCallback([](int, const char*, void*) {}, nullptr);
+    tcConfig_t config = TestConfig();
+    config.backend = tcBackendCuda;
+    config.device = 0;
+    tcComm_t comm = nullptr;
+    const tcResult_t result = tcInitComm(&comm, 2, &id, rank, &config);
+    const std::string said = tcGetLastError(nullptr);
+    const bool named = said.find("two processes on one GPU") != std::string::npos &&
+                       said.find("rank 0") != std::string::npos && said.find("rank 1") != std::string::npos;
+    if (!named) std::printf("rank %d: %d %s\n", rank, result, said.c_str());
+    std::fflush(nullptr);
+    ::_exit(result == tcInvalidUsage && named ? 0 : 1);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+}
+
+}  // namespace
+}  // namespace tc::test
