@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 
@@ -390,6 +391,7 @@ TEST_F(Contract, AnAbortReachesWaitingPeersAndEndsEverythingQuickly) {
       ExpectUsable(rank, comm);
       const auto start = steady_clock::now();
       if (rank == 2) {
+        std::this_thread::sleep_for(milliseconds(200));  // the others have begun to wait
         TC_EXPECT_OK(tcCommAbort(comm));
         TC_EXPECT_OK(tcCommAbort(comm));
       } else {
@@ -409,6 +411,46 @@ TEST_F(Contract, AnAbortReachesWaitingPeersAndEndsEverythingQuickly) {
       TC_EXPECT_OK(tcCommGetAsyncError(comm, &state));
       EXPECT_EQ(state, tcAborted);
     });
+  }
+}
+
+// One of three processes is killed while the others wait for it, or before they do.
+TEST_F(Contract, TheDeathOfARankEndsTheOthersWithinASecondAndANewCommunicatorWorks) {
+  for (int victim = 0; victim < 3; ++victim) {
+    for (const bool before : {false, true}) {
+      tcUniqueId id, next;
+      TC_EXPECT_OK(tcGetUniqueId(&id));
+      TC_EXPECT_OK(tcGetUniqueId(&next));
+      pid_t children[3];
+      for (int rank = 0; rank < 3; ++rank) {
+        children[rank] = ::fork();
+        if (children[rank] != 0) continue;
+        const tcConfig_t config = TestConfig();
+        RunRank(3, id, rank, config, [&](int, tcComm_t comm) {
+          ExpectUsable(rank, comm);
+          // The victim lives until all have finished their first operator.
+          const milliseconds death(300);
+          std::this_thread::sleep_for(rank == victim ? death : before ? 2 * death : milliseconds(0));
+          if (rank == victim) ::kill(::getpid(), SIGKILL);
+          const auto start = steady_clock::now();
+          const tcResult_t queued = tcBarrier(comm, TestStream());
+          EXPECT_EQ(queued != tcSuccess ? queued : tcStreamSynchronize(comm, TestStream()), tcRemoteError);
+          EXPECT_LT(steady_clock::now() - start, death + milliseconds(1000));
+          const std::string said = tcGetLastError(comm);
+          EXPECT_NE(said.find("rank " + std::to_string(victim) + " died"), std::string::npos) << said;
+        });
+        const int again = rank < victim ? rank : rank - 1;
+        RunRank(2, next, again, config, [&](int, tcComm_t comm) { ExpectUsable(again, comm); });
+        std::fflush(nullptr);
+        ::_exit(HasFailure() ? 1 : 0);
+      }
+      for (int rank = 0; rank < 3; ++rank) {
+        int status = 0;
+        ::waitpid(children[rank], &status, 0);
+        const bool fine = rank == victim ? WIFSIGNALED(status) : WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        EXPECT_TRUE(fine) << "rank " << rank << ", victim " << victim << (before ? ", before" : ", while waiting");
+      }
+    }
   }
 }
 

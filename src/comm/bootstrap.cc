@@ -51,6 +51,14 @@ Status Bootstrap::Connect(const Options& options, std::unique_ptr<Bootstrap>* bo
   return Status();
 }
 
+std::vector<DeathWatch::Connection> Bootstrap::connections() const {
+  std::vector<DeathWatch::Connection> open;
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    if (peers_[i] != nullptr) open.push_back({options_.rank == 0 ? static_cast<int>(i) : 0, peers_[i]->fd()});
+  }
+  return open;
+}
+
 Status Bootstrap::AllGather(const Status& mine, const std::string& payload, std::vector<std::string>* all) {
   Contributions brought;
   TC_RETURN_IF_ERROR(Exchange(CallKind::kAllGather, {mine, payload, UniqueFd()}, &brought));

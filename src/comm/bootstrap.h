@@ -14,6 +14,7 @@
 
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "comm/death_watch.h"
 #include "comm/unique_id.h"
 
 namespace tc {
@@ -39,6 +40,9 @@ class Bootstrap {
 
   int rank() const { return options_.rank; }
   int n_ranks() const { return options_.n_ranks; }
+
+  // The open connections: rank 0's lead to every other rank, any other's to rank 0.
+  std::vector<DeathWatch::Connection> connections() const;
 
   // Collective: every rank gives its own status and payload; all[r] receives rank r's payload. When any rank gave an
   // error, or dies, or does not come in time, every rank returns an error: the lowest failing rank's code and sentence

@@ -57,13 +57,45 @@ Status Communicator::Create(const UniqueId& id, int n_ranks, int rank, const Com
                                         &made->bootstrap_));
   TC_RETURN_IF_ERROR(made->MeetNeighbours());
   TC_RETURN_IF_ERROR(made->MapControl());
+  if (n_ranks > 1) {
+    TC_RETURN_IF_ERROR(DeathWatch::Start(
+        made->bootstrap_->connections(), [raw = made.get()](int peer) { raw->OnClosed(peer); }, &made->watch_));
+  }
   Log(tcLogInfo, "%s: communicator of %d ranks on the %s backend", made->Who().c_str(), n_ranks,
       made->backend_->name());
   *comm = std::move(made);
   return {};
 }
 
-Communicator::~Communicator() { backend_->Drain(); }
+Communicator::~Communicator() {
+  backend_->Drain();
+  watch_.reset();
+  // Peers see the connection close and must know that this is no death. Their block stays mapped until they go, too.
+  for (int peer = 0; peer < n_ranks() && view_.abort[peer] != nullptr; ++peer) {
+    CpuMemory::StoreReleaseSys(&view_.abort[peer]->from[rank()].left, uint32_t{1});
+  }
+}
+
+void Communicator::OnClosed(int peer) {
+  if (CpuMemory::LoadAcquireSys(&view_.abort[rank()]->from[peer].left) != 0) return;
+  Fail(
+      Error(tcRemoteError, "%s: rank %d died (its connection closed); destroy this communicator", Who().c_str(), peer));
+  PublishAbort<CpuMemory>(view_, kPeerDied + static_cast<uint32_t>(peer));
+}
+
+void Communicator::Notice() {
+  backend_->Collect(*this);
+  const int by = AbortedBy<CpuMemory>(view_);
+  if (by >= 0) Fail(AbortReason(by));
+}
+
+Status Communicator::AbortReason(int by) const {
+  const uint32_t word = CpuMemory::LoadAcquireSys(&view_.abort[rank()]->from[by].word);
+  if (word < kPeerDied) {
+    return Error(tcAborted, "rank %d aborted the communicator; destroy it", by);
+  }
+  return Error(tcRemoteError, "rank %u died, as rank %d saw; destroy this communicator", word - kPeerDied, by);
+}
 
 std::string Communicator::Who() const {
   std::string who = "rank " + std::to_string(rank());
@@ -262,13 +294,13 @@ void Communicator::Abort() {
 }
 
 Status Communicator::fatal() {
-  backend_->Collect(*this);
+  Notice();
   std::lock_guard lock(mutex_);
   return fatal_;
 }
 
 Status Communicator::Usable() {
-  backend_->Collect(*this);
+  Notice();
   std::lock_guard lock(mutex_);
   if (!fatal_.ok()) {
     return Error(fatal_.code(), "the communicator has ended (%s); destroy it and make a new one",
@@ -297,7 +329,7 @@ void Communicator::FailOperator(const Status& status) {
 }
 
 tcResult_t Communicator::TakeAsyncError() {
-  backend_->Collect(*this);
+  Notice();
   std::lock_guard lock(mutex_);
   if (!fatal_.ok()) return fatal_.code();
   return std::exchange(operator_failure_, Status()).code();

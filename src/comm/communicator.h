@@ -81,6 +81,9 @@ class Communicator {
   Status Finalize();
   void Abort();
 
+  // Why rank `by` aborted, as its abort word here says.
+  Status AbortReason(int by) const;
+
   // The error that ended the communicator, or success.
   Status fatal();
   // Whether a call may begin: not finalized, not failed.
@@ -107,6 +110,10 @@ class Communicator {
 
  private:
   Communicator(const CommSettings& settings, std::unique_ptr<Backend> backend);
+  // The connection to `peer` closed.
+  void OnClosed(int peer);
+  // Takes over what operators reported and what peers' abort words say.
+  void Notice();
   // Collective: who is where, then the memory through which ranks talk.
   Status MeetNeighbours();
   Status MapControl();
@@ -120,6 +127,8 @@ class Communicator {
   RankView view_;
   std::vector<std::shared_ptr<Segment>> control_mappings_;
   std::vector<std::shared_ptr<Segment>> abort_mappings_;
+
+  std::unique_ptr<DeathWatch> watch_;
 
   mutable std::mutex mutex_;  // over what follows
   std::shared_ptr<const Windows> windows_;

@@ -64,7 +64,8 @@ Status DescribeStall(const Communicator& comm, const Stall& stall) {
   const std::string title =
       Format("%s: %s #%llu", comm.Who().c_str(), OpName(stall.shape.op), static_cast<unsigned long long>(stall.epoch));
   if (stall.code == tcAborted) {
-    return Error(tcAborted, "%s: rank %d aborted the communicator; destroy it", title.c_str(), stall.peer);
+    const Status reason = comm.AbortReason(stall.peer);
+    return Error(reason.code(), "%s: %s", title.c_str(), reason.sentence().c_str());
   }
   const auto seconds = [](std::chrono::nanoseconds limit) { return std::chrono::duration<double>(limit).count(); };
   const auto seen = static_cast<unsigned long long>(stall.seen);

@@ -59,8 +59,8 @@ std::string Title(const Epoch& epoch) {
 
 Status WaitError(const Epoch& epoch, WaitResult result, std::chrono::nanoseconds limit, const std::string& what) {
   if (result == WaitResult::kAborted) {
-    return Error(tcAborted, "%s: rank %d aborted the communicator; destroy it", Title(epoch).c_str(),
-                 AbortedBy<CpuMemory>(epoch.comm.view()));
+    const Status reason = epoch.comm.AbortReason(AbortedBy<CpuMemory>(epoch.comm.view()));
+    return Error(reason.code(), "%s: %s", Title(epoch).c_str(), reason.sentence().c_str());
   }
   const auto seconds = std::chrono::duration<double>(limit).count();
   return Error(tcTimeout, "%s waited %g s for %s", Title(epoch).c_str(), seconds, what.c_str());

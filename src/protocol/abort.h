@@ -5,10 +5,13 @@
 
 namespace tc {
 
+inline constexpr uint32_t kAbortCalled = 1;   // the writer was told to abort
+inline constexpr uint32_t kPeerDied = 0x100;  // plus the rank whose death the writer saw
+
 template <class Memory>
-TC_HOST_DEVICE void PublishAbort(const RankView& view) {
+TC_HOST_DEVICE void PublishAbort(const RankView& view, uint32_t word = kAbortCalled) {
   for (int peer = 0; peer < view.n_ranks; ++peer) {
-    Memory::StoreReleaseSys(&view.abort[peer]->from[view.rank].word, uint32_t{1});
+    Memory::StoreReleaseSys(&view.abort[peer]->from[view.rank].word, word);
   }
 }
 

@@ -47,7 +47,8 @@ struct EntrySlot {
 };
 
 struct alignas(kWriterStride) AbortSlot {
-  uint32_t word;
+  uint32_t word;  // see abort.h
+  uint32_t left;  // not 0: the writer has destroyed its communicator in good order
 };
 
 // One per rank, in host memory that every rank maps: a host thread must be able to write it while kernels spin.

@@ -1,0 +1,36 @@
+// Tells when a peer's connection closes: a process that dies cannot say so itself.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace tc {
+
+class DeathWatch {
+ public:
+  struct Connection {
+    int rank;
+    int fd;  // stays open as long as the watch
+  };
+
+  // Calls closed(rank), from a thread of its own, once for each connection that the other end closes.
+  static Status Start(std::vector<Connection> connections, std::function<void(int rank)> closed,
+                      std::unique_ptr<DeathWatch>* watch);
+  ~DeathWatch();
+
+ private:
+  DeathWatch(std::vector<Connection> connections, std::function<void(int rank)> closed, UniqueFd stop);
+  void Run();
+
+  std::vector<Connection> connections_;
+  std::function<void(int rank)> closed_;
+  UniqueFd stop_;  // an eventfd
+  std::thread thread_;
+};
+
+}  // namespace tc
