@@ -162,6 +162,7 @@ TEST(Lifecycle, AGroupReportsTheFirstError) {
 }
 
 TEST(Lifecycle, OneRankCostsNoThreadNoDescriptorAndNoWorkspace) {
+  std::thread([] {}).join();  // a sanitizer starts a thread of its own with the first one
   const size_t fds = Entries("/proc/self/fd");
   const size_t threads = Entries("/proc/self/task");
   tcUniqueId id;
@@ -195,8 +196,8 @@ TEST(Lifecycle, StatsCountOperatorsBytesAndMemory) {
 
 TEST(Lifecycle, AThousandCyclesLeakNoDescriptorThreadMappingOrPage) {
   const tcConfig_t config = TestConfig();
-  size_t fds = 0, threads = 0, mappings = 0;
-  [[maybe_unused]] size_t resident = 0;
+  size_t fds = 0, threads = 0;
+  [[maybe_unused]] size_t mappings = 0, resident = 0;
   for (int cycle = 0; cycle < 1000; ++cycle) {
     if (cycle == 100) {  // allocators and thread stacks have settled
       fds = Entries("/proc/self/fd");
@@ -221,8 +222,8 @@ TEST(Lifecycle, AThousandCyclesLeakNoDescriptorThreadMappingOrPage) {
   }
   EXPECT_EQ(Entries("/proc/self/fd"), fds);
   EXPECT_EQ(SettledThreads(threads), threads);
-  EXPECT_LE(Lines("/proc/self/maps"), mappings + 8);         // an arena more or less
 #ifndef __SANITIZE_ADDRESS__                                 // it keeps freed memory in quarantine
+  EXPECT_LE(Lines("/proc/self/maps"), mappings + 8);         // an arena more or less
   EXPECT_LE(ResidentBytes(), resident + (size_t{2} << 20));  // 900 leaked pages would be 3.6 MB
 #endif
 }

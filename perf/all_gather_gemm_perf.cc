@@ -1,15 +1,18 @@
 // Measures tcFusedAllGatherGemm and checks the results of the timed iterations.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 
 #include "atomic_file.h"
+#include "device.h"
 #include "environment.h"
 #include "failure.h"
 #include "gemm_case.h"
 #include "gemm_options.h"
 #include "npy.h"
+#include "placement.h"
 #include "ranks.h"
 #include "reference.h"
 #include "statistics.h"
@@ -19,6 +22,28 @@ namespace tc::perf {
 namespace {
 
 constexpr const char* kProgram = "all_gather_gemm_perf";
+
+// What the ranks of one group have told so far. One may be ahead of the others: a case is complete when its slowest
+// rank has reported.
+struct Told {
+  explicit Told(int n_ranks) : gpus(static_cast<size_t>(n_ranks)), results(static_cast<size_t>(n_ranks)) {}
+
+  bool AllGpus() const {
+    return std::none_of(gpus.begin(), gpus.end(), [](const nlohmann::json& gpu) { return gpu.is_null(); });
+  }
+  bool HasNext() const {
+    return std::all_of(results.begin(), results.end(), [&](const auto& all) { return all.size() > complete; });
+  }
+  std::vector<RankResult> Next() const {
+    std::vector<RankResult> next;
+    for (const auto& all : results) next.push_back(all[complete]);
+    return next;
+  }
+
+  std::vector<nlohmann::json> gpus;  // of each rank: what UseDevice returned
+  std::vector<std::vector<RankResult>> results;
+  size_t complete = 0;  // cases
+};
 
 struct Case {
   GemmShape shape;
@@ -66,7 +91,10 @@ class AllGatherGemmPerf {
     } else {
       MakeCases();
     }
+    const int gpus = IsBuiltForGpus() ? VisibleGpus() : 0;
     for (const int n_ranks : options_.common.ranks) {
+      placements_.push_back(Place(options_.common, n_ranks, gpus));
+      if (placements_.back().OnGpus()) continue;  // which say themselves when their memory is full
       for (const Case& c : cases_) RequireMemory(c, n_ranks);
     }
   }
@@ -78,7 +106,7 @@ class AllGatherGemmPerf {
     PrintHeader();
     std::string error;
     try {
-      for (const int n_ranks : options_.common.ranks) RunRanks(n_ranks);
+      for (size_t i = 0; i < placements_.size(); ++i) RunRanks(options_.common.ranks[i], placements_[i]);
       KeepResult();
       table_.Footer(kProgram, wrong_, options_.common.check);
     } catch (const Failure& failure) {
@@ -124,6 +152,7 @@ class AllGatherGemmPerf {
     table_.Comment("host " + HostName() + ", " + std::to_string(CpuCount()) + " CPUs");
     table_.Comment("warmup iters: " + std::to_string(common.warmup_iters) + " iters: " + std::to_string(common.iters) +
                    " check: " + std::to_string(common.check ? 1 : 0) + " seed: " + std::to_string(common.seed) +
+                   " graph: " + std::to_string(common.graph_replays) +
                    " b: " + (options_.b_layout == tcBLayoutNK ? "[n,k]" : "[k,n]") + " gatheredA: " +
                    (options_.registered ? "registered"
                     : options_.gathered ? "plain"
@@ -133,8 +162,16 @@ class AllGatherGemmPerf {
                      " " + OwnArrays::ShapeText(arrays_->b));
     }
     PrintWhatIsChecked();
-    table_.Comment(
-        "time: host clock around call and synchronize, largest of all ranks; GFLOP/s: 2*M*N*K / median, per rank");
+    PrintWhatIsTimed();
+  }
+
+  void PrintWhatIsTimed() const {
+    const int replays = options_.common.graph_replays;
+    const std::string clock = !placements_[0].OnGpus() ? "host clock around call and synchronize"
+                              : replays == 0           ? "device events around the operator, after a barrier"
+                                                       : "device events around " + std::to_string(replays) +
+                                                   " graph replays, after a barrier, divided by their number";
+    table_.Comment("time: " + clock + ", largest of all ranks; GFLOP/s: 2*M*N*K / median, per rank");
   }
 
   void PrintWhatIsChecked() const {
@@ -146,40 +183,71 @@ class AllGatherGemmPerf {
                    std::string(options_.gathered ? " and gatheredA; gatheredA bit by bit" : ""));
   }
 
-  void RunRanks(int n_ranks) {
+  void RunRanks(int n_ranks, const Placement& placement) {
     tcUniqueId id;
     if (tcGetUniqueId(&id) != tcSuccess) throw Failure(std::string("tcGetUniqueId: ") + tcGetLastError(nullptr));
-    RankGroup group(n_ranks, options_.common.threads, [&](Rank& rank) {
-      Communicator communicator(rank, id);
+    const auto run = [&](Rank& rank) {
+      if (placement.OnGpus()) rank.Send(UseDevice(rank, placement.DeviceOf(rank.Index())));
+      Communicator communicator(rank, id, placement);
       for (const Case& c : cases_) {
         rank.Send(RunAllGatherGemm(options_, c.shape, *c.inputs, communicator, kept_.get()));
       }
-    });
-    table_.Ranks(group, n_ranks, options_.common.threads);
-    table_.Titles();
-    // A rank may be ahead of the others: a case is complete when its slowest rank has reported.
-    std::vector<std::vector<RankResult>> reported(static_cast<size_t>(n_ranks));
-    size_t complete = 0;
+    };
+    RankGroup group(n_ranks, placement.threads, run, [&] { PrepareProcess(placement, n_ranks); });
+    Told told(n_ranks);
+    if (!placement.OnGpus()) PrintRanks(group, placement, told);
     const auto on_message = [&](int rank, const nlohmann::json& message) {
-      reported[static_cast<size_t>(rank)].push_back(message.get<RankResult>());
-      for (const auto& results : reported) {
-        if (results.size() <= complete) return;
-      }
-      std::vector<RankResult> results;
-      for (const auto& all : reported) results.push_back(all[complete]);
-      Complete(cases_[complete++], results);
+      Hear(group, placement, rank, message, &told);
     };
     try {
       group.Wait(on_message, deadline_);
     } catch (const Failure& failure) {
       const std::string where =
-          complete < cases_.size() ? "in the case " + Describe(cases_[complete]) : "after the last case";
+          told.complete < cases_.size() ? "in the case " + Describe(cases_[told.complete]) : "after the last case";
       throw Failure(where + ", with " + std::to_string(n_ranks) + " ranks:\n" + failure.what());
     }
   }
 
+  // A rank on a GPU first tells which, then every rank the result of one case after the other.
+  void Hear(const RankGroup& group, const Placement& placement, int rank, const nlohmann::json& message, Told* told) {
+    const auto index = static_cast<size_t>(rank);
+    if (placement.OnGpus() && told->gpus[index].is_null()) {
+      told->gpus[index] = message;
+      if (told->AllGpus()) PrintRanks(group, placement, *told);
+      return;
+    }
+    told->results[index].push_back(message.get<RankResult>());
+    if (told->HasNext()) {
+      const std::vector<RankResult> results = told->Next();
+      Complete(cases_[told->complete++], placement, results);
+    }
+  }
+
+  void PrintRanks(const RankGroup& group, const Placement& placement, const Told& told) {
+    if (!placement.note.empty()) table_.Comment(placement.note);
+    std::vector<std::string> places;
+    for (const nlohmann::json& gpu : told.gpus) {
+      places.push_back(gpu.is_null() ? ""
+                                     : " device " + std::to_string(gpu["device"].get<int>()) + " " +
+                                           gpu["name"].get<std::string>());
+      if (!gpu.is_null()) NoteGpu(gpu);
+    }
+    table_.Ranks(group, places, placement.threads);
+    table_.Titles();
+  }
+
+  // For the report: each GPU once, and what is the same for all of them.
+  void NoteGpu(const nlohmann::json& gpu) {
+    nlohmann::json& gpus = gpu_environment_["gpus"];
+    const nlohmann::json named = {{"device", gpu["device"]}, {"name", gpu["name"]}};
+    if (std::find(gpus.begin(), gpus.end(), named) == gpus.end()) gpus.push_back(named);
+    for (const char* version : {"driver_version", "cuda_driver_version", "cuda_runtime_version"}) {
+      gpu_environment_[version] = gpu[version];
+    }
+  }
+
   // Prints and keeps one case's row.
-  void Complete(const Case& c, const std::vector<RankResult>& results) {
+  void Complete(const Case& c, const Placement& placement, const std::vector<RankResult>& results) {
     const bool checked = options_.common.check;
     const ElementType& type = c.inputs->Type();
     const std::string n_ranks = std::to_string(results.size());
@@ -202,6 +270,9 @@ class AllGatherGemmPerf {
     nlohmann::json row = {{"m", c.shape.m},        {"n", c.shape.n},          {"k", c.shape.k},
                           {"type", type.name},     {"ranks", results.size()}, {"median_us", summary.median},
                           {"p99_us", summary.p99}, {"gflops", gflops},        {"times_us", times}};
+    row["backend"] = BackendName(placement.backend);
+    row["gpus"] = std::min(placement.gpus, static_cast<int>(results.size()));
+    row["threads"] = placement.threads;
     row["times_us_of_ranks"] = times_of_ranks;
     row["nwrong"] = checked || wrong > 0 ? nlohmann::json(wrong) : nlohmann::json(nullptr);
     rows_.push_back(row);
@@ -233,6 +304,9 @@ class AllGatherGemmPerf {
     nlohmann::json config = {{"program", kProgram},
                              {"ranks", common.ranks},
                              {"threads", common.threads},
+                             {"backend", BackendName(common.backend)},
+                             {"gpus", common.gpus},
+                             {"cudagraph", common.graph_replays},
                              {"iters", common.iters},
                              {"warmup_iters", common.warmup_iters},
                              {"check", common.check},
@@ -249,6 +323,7 @@ class AllGatherGemmPerf {
   void WriteReport(const std::string& error) const {
     if (options_.common.json.empty()) return;
     nlohmann::json report = {{"config", Config()}, {"environment", Environment()}, {"results", rows_}};
+    report["environment"].update(gpu_environment_);
     report["out_of_bounds"] = {{"count", wrong_}, {"okay", wrong_ == 0}};
     report["error"] = error.empty() ? nlohmann::json(nullptr) : nlohmann::json(error);
     // A path need not be UTF-8, and a report is worth more than its exact bytes.
@@ -260,6 +335,7 @@ class AllGatherGemmPerf {
   std::optional<OwnArrays> arrays_;
   std::vector<std::unique_ptr<Inputs>> inputs_;  // one a type
   std::vector<Case> cases_;
+  std::vector<Placement> placements_;  // one for each number of ranks
   std::unique_ptr<SharedResult> kept_;
   RankGroup::Clock::time_point deadline_ = RankGroup::Clock::time_point::max();
   Table table_{{{"M", "", 7},
@@ -271,6 +347,7 @@ class AllGatherGemmPerf {
                 {"p99", "(us)", 12},
                 {"GFLOP/s", "", 10},
                 {"#wrong", "", 8}}};
+  nlohmann::json gpu_environment_ = nlohmann::json::object();
   nlohmann::json rows_ = nlohmann::json::array();
   uint64_t wrong_ = 0;
 };

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -19,6 +20,7 @@
 
 #include "inputs.h"
 #include "npy.h"
+#include "placement.h"
 #include "reference.h"
 
 namespace tc::perf {
@@ -84,12 +86,14 @@ class PerfBinaryTest : public ::testing::Test {
   }
 
   // -T, so that a hang is a failure of this test and not of the whole run.
-  Ended Run(const std::string& arguments) const { return Wait(Start(TC_PERF_BINARY, "-T 240 " + arguments)); }
+  Ended Run(const std::string& arguments) const {
+    return Wait(Start(TC_PERF_BINARY, "-T 240 --backend host " + arguments));
+  }
 
   // With a library whose rank 1 goes wrong.
-  Ended RunFaulty(const std::string& fault, const std::string& arguments) const {
+  Ended RunFaulty(const std::string& fault, const std::string& arguments, const std::string& backend = "host") const {
     setenv("PERF_FAULT", fault.c_str(), 1);
-    const Ended ended = Wait(Start(TC_PERF_FAULTY_BINARY, "-T 240 " + arguments));
+    const Ended ended = Wait(Start(TC_PERF_FAULTY_BINARY, "-T 240 --backend " + backend + " " + arguments));
     unsetenv("PERF_FAULT");
     return ended;
   }
@@ -187,6 +191,9 @@ TEST_F(PerfBinaryTest, RefusesWhatItCannotRun) {
   ExpectRefused(Run("-J none/report.json"), "cannot write none/report.json: No such file or directory");
   ExpectRefused(Run("-J /dev/null"), "not a regular file");
   ExpectRefused(Run("-M 1M -N 1M -K 1M"), "this machine has");
+  ExpectRefused(Run("-G 10"), "leave --backend host away");
+  ExpectRefused(Wait(Start("/usr/bin/env", std::string("CUDA_VISIBLE_DEVICES= ") + TC_PERF_BINARY + " --backend cuda")),
+                "no GPU");
   ExpectFiles({});
 }
 
@@ -226,13 +233,15 @@ INSTANTIATE_TEST_SUITE_P(, FaultTest, ::testing::Values("", "--threads"),
 
 TEST_P(FaultTest, NoFaultIsRight) { ExpectRight(RunFaulty("", mode_ + " -M 20 -N 30 -K 40 -n 4 --gathered"), 1); }
 
+// What 4 timed iterations on 20 x 30 count for a fault of rank 1.
+const std::map<std::string, std::string> kWrongOfFault = {
+    {"element", "4"},                                            // one in each of 4 timed iterations
+    {"unwritten", "120"},                                        // a row of 30
+    {"beside", "4"},      {"gathered", "4"}, {"stale", "2400"},  // all of them
+};
+
 TEST_P(FaultTest, CountsWrongElements) {
-  const std::map<std::string, std::string> wrong = {
-      {"element", "4"},                                            // one in each of 4 timed iterations
-      {"unwritten", "120"},                                        // a row of 30
-      {"beside", "4"},      {"gathered", "4"}, {"stale", "2400"},  // all of them
-  };
-  for (const auto& [fault, count] : wrong) {
+  for (const auto& [fault, count] : kWrongOfFault) {
     const Ended ended = RunFaulty(fault, mode_ + " -M 20 -N 30 -K 40 -n 4 -w 1 --gathered -J report.json");
     EXPECT_EQ(ended.exit_code, 1) << fault << ended.out << ended.err;
     EXPECT_NE(ended.out.find("# Out of bounds values : " + count + " FAILED"), std::string::npos) << fault << ended.out;
@@ -264,13 +273,13 @@ TEST_P(FaultTest, TellsWhichRankFailedAndWhy) {
 }
 
 TEST_P(FaultTest, EndsAtTheTimeLimit) {
-  const Ended ended = Wait(Start(TC_PERF_BINARY, mode_ + " -T 1 -M 20 -N 30 -K 40 -n 1000000000 -c 0"));
+  const Ended ended = Wait(Start(TC_PERF_BINARY, mode_ + " --backend host -T 1 -M 20 -N 30 -K 40 -n 1000000000 -c 0"));
   EXPECT_EQ(ended.exit_code, 1) << ended.out << ended.err;
   EXPECT_NE(ended.err.find("time limit"), std::string::npos) << ended.err;
 }
 
 TEST_P(FaultTest, RanksDoNotOutliveAKilledParent) {
-  const pid_t pid = Start(TC_PERF_BINARY, mode_ + " -T 240 -r 2 -M 20 -N 30 -K 40 -n 1000000000 -c 0");
+  const pid_t pid = Start(TC_PERF_BINARY, mode_ + " --backend host -T 240 -r 2 -M 20 -N 30 -K 40 -n 1000000000 -c 0");
   // The table's titles: the ranks run by then.
   while (ReadFile(top_ / "out").find("#wrong") == std::string::npos) usleep(10000);
   kill(pid, SIGKILL);
@@ -279,6 +288,74 @@ TEST_P(FaultTest, RanksDoNotOutliveAKilledParent) {
   while (wait(nullptr) > 0) ++ranks;  // ends when the last of them has
   EXPECT_EQ(ranks, mode_.empty() ? 2u : 1u);
   ExpectFiles({});
+}
+
+// On one GPU, which is where two ranks can be everywhere.
+class GpuPerfTest : public PerfBinaryTest {
+ protected:
+  void SetUp() override {
+    if (VisibleGpus() == 0) GTEST_SKIP() << "no GPU";
+    PerfBinaryTest::SetUp();
+  }
+  void TearDown() override {
+    if (!IsSkipped()) PerfBinaryTest::TearDown();
+  }
+  static constexpr const char* kOnOneGpu = "-g 1 --threads ";
+};
+
+TEST_F(GpuPerfTest, CountsWrongElementsAsTheHostDoes) {
+  for (const char* type : {"float", "half", "bfloat16"}) {
+    const std::string arguments = std::string(kOnOneGpu) + "-M 20 -N 30 -K 40 -n 4 -w 1 --gathered -d " + type;
+    ExpectRight(RunFaulty("", arguments, "cuda"), 1);
+    for (const auto& [fault, count] : kWrongOfFault) {
+      const Ended ended = RunFaulty(fault, arguments, "cuda");
+      EXPECT_EQ(ended.exit_code, 1) << fault << ended.out << ended.err;
+      ASSERT_EQ(Rows(ended.out).size(), 1u) << fault << ended.out << ended.err;
+      if (std::string(type) == "float") {
+        EXPECT_EQ(Rows(ended.out)[0].back(), count) << fault << ended.out;
+      } else {  // a few wrong elements round to what is right
+        EXPECT_GE(std::stoul(Rows(ended.out)[0].back()) * 10, std::stoul(count) * 9)
+            << fault << " " << type << ended.out;
+      }
+    }
+  }
+}
+
+TEST_F(GpuPerfTest, SeesInASampleWhatWasNotWritten) {
+  const std::string arguments = std::string(kOnOneGpu) + "-M 520 -N 520 -K 600 -n 2 -w 1 -d half";
+  const Ended ended = RunFaulty("unwritten", arguments, "cuda");
+  ASSERT_EQ(Rows(ended.out).size(), 1u) << ended.out << ended.err;
+  EXPECT_EQ(Rows(ended.out)[0].back(), "1040") << "two rows of 520" << ended.out;
+}
+
+TEST_F(GpuPerfTest, ReportsTheGpu) {
+  const Ended ended =
+      Wait(Start(TC_PERF_BINARY, std::string("--backend cuda -T 240 -M 64 -N 64 -K 64 -G 3 -J r.json ") + kOnOneGpu));
+  ExpectRight(ended, 1);
+  EXPECT_NE(ended.out.find(" device 0 "), std::string::npos) << ended.out;
+  const auto report = nlohmann::json::parse(ReadFile(Path("r.json")));
+  EXPECT_EQ(report["config"]["cudagraph"], 3);
+  EXPECT_EQ(report["results"][0]["gpus"], 1);
+  ASSERT_EQ(report["environment"]["gpus"].size(), 1u);
+  EXPECT_NE(report["environment"]["gpus"][0]["name"], "");
+  EXPECT_TRUE(report["environment"]["cuda_runtime_version"].is_string());
+}
+
+TEST_F(GpuPerfTest, MultipliesTheUsersOwnArrays) {
+  const ElementType& type = ElementTypeOf(tcFloat32);
+  const std::vector<float> ones(30, 1.0f);
+  WriteNpy(Path("A.npy"), type, 6, 5, ones.data());
+  WriteNpy(Path("B.npy"), type, 4, 5, ones.data());
+  const std::string arguments = "--backend cuda -T 240 --a A.npy --b B.npy --out C.npy --gathered ";
+  for (const char* graph : {"", " -G 3"}) {
+    ExpectRight(Wait(Start(TC_PERF_BINARY, arguments + kOnOneGpu + graph)), 1);
+    const NpyMatrix c = ReadNpy(Path("C.npy"));
+    ASSERT_EQ(c.bytes.size(), 24 * sizeof(float));
+    float last;
+    std::memcpy(&last, &c.bytes[23 * sizeof(float)], sizeof(last));
+    EXPECT_EQ(last, 5.0f);
+    std::filesystem::remove(Path("C.npy"));
+  }
 }
 
 class OwnArraysTest : public PerfBinaryTest {

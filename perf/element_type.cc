@@ -1,8 +1,9 @@
 #include "element_type.h"
 
-#include <bit>
 #include <cstdlib>
 #include <cstring>
+
+#include "element_bits.h"
 
 namespace tc::perf {
 namespace {
@@ -12,49 +13,6 @@ constexpr ElementType kTypes[] = {
     {tcFloat16, "half", "<f2", 2, 0x1p-11, 0x1p-25, 65520.0, 0xffffu},
     {tcBfloat16, "bfloat16", "<u2", 2, 0x1p-8, 0x1p-134, 0x1.ffp127, 0xffffu},
 };
-
-float FloatFromHalf(uint16_t half) {
-  const uint32_t sign = uint32_t{half & 0x8000u} << 16;
-  const uint32_t exponent = (half >> 10) & 0x1fu;
-  const uint32_t mantissa = half & 0x3ffu;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | mantissa << 13);
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
-  }
-  return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
-}
-
-uint16_t HalfFromFloat(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const uint32_t sign = (bits >> 16) & 0x8000u;
-  const uint32_t magnitude = bits & 0x7fffffffu;
-  uint32_t half;
-  if (magnitude > 0x7f800000u) {  // NaN: keep the payload, never let it become infinity
-    const uint32_t payload = (magnitude >> 13) & 0x3ffu;
-    half = 0x7c00u | (payload != 0 ? payload : 1u);
-  } else if (magnitude >= 0x477ff000u) {  // from 65520 on
-    half = 0x7c00u;
-  } else if (magnitude < 0x38800000u) {
-    // Subnormal: 0.5f has the unit 2^-24, a half's smallest step, so this addition rounds to it.
-    const float sum = std::bit_cast<float>(magnitude) + 0.5f;
-    half = std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(0.5f);
-  } else {
-    half = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
-  }
-  return static_cast<uint16_t>(sign | half);
-}
-
-float FloatFromBfloat16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
-
-uint16_t Bfloat16FromFloat(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) {
-    const uint32_t top = bits >> 16;
-    return static_cast<uint16_t>((top & 0x7fu) != 0 ? top : top | 1u);
-  }
-  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-}
 
 template <float (*Convert)(uint16_t)>
 void DecodeWith(const void* elements, std::span<float> values) {

@@ -1,11 +1,10 @@
 // For tests: a tcFusedAllGatherGemm that goes wrong on rank 1 as the environment's PERF_FAULT says, in front of the
-// real one. A binary that this is linked into shows whether the perf binary notices. Host backend only: it touches
-// results directly.
+// real one. A binary that this is linked into shows whether the perf binary notices. It copies results
+// through the host, so that it works on GPUs as well; not while a graph is captured.
 #include <signal.h>
 #include <tc.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -19,14 +18,34 @@ bool IsDue() {
   return ++calls >= 3;
 }
 
-void Spoil(const std::string& fault, char* c, size_t c_bytes, size_t row_bytes, void* gathered) {
+// Copies to and from an operator's memory.
+struct Access {
+  tcComm_t comm;
+  tcStream_t stream;
+
+  std::vector<char> Read(const void* memory, size_t bytes) const {
+    std::vector<char> copy(bytes);
+    Copy(copy.data(), memory, bytes);
+    return copy;
+  }
+  void Write(void* memory, const std::vector<char>& bytes) const { Copy(memory, bytes.data(), bytes.size()); }
+  void Flip(void* byte, char bits) const { Write(byte, {static_cast<char>(Read(byte, 1)[0] ^ bits)}); }
+
+ private:
+  void Copy(void* target, const void* source, size_t bytes) const {
+    if (ptcMemcpyAsync(comm, target, source, bytes, stream) != tcSuccess) std::abort();
+    if (ptcStreamSynchronize(comm, stream) != tcSuccess) std::abort();
+  }
+};
+
+void Spoil(const std::string& fault, const Access& access, char* c, size_t c_bytes, size_t row_bytes, void* gathered) {
   static thread_local std::vector<char> previous;
-  const std::vector<char> result(c, c + c_bytes);
-  if (fault == "element") c[c_bytes - 1] = static_cast<char>(c[c_bytes - 1] ^ 0x40);
-  if (fault == "unwritten") std::memset(c + c_bytes - row_bytes, 0xff, row_bytes);
-  if (fault == "beside") c[c_bytes] = 0;
-  if (fault == "gathered") *static_cast<char*>(gathered) = static_cast<char>(*static_cast<char*>(gathered) ^ 1);
-  if (fault == "stale" && !previous.empty()) std::memcpy(c, previous.data(), c_bytes);
+  const std::vector<char> result = access.Read(c, c_bytes);
+  if (fault == "element") access.Flip(c + c_bytes - 1, 0x40);
+  if (fault == "unwritten") access.Write(c + c_bytes - row_bytes, std::vector<char>(row_bytes, '\xff'));
+  if (fault == "beside") access.Write(c + c_bytes, {0});
+  if (fault == "gathered") access.Flip(gathered, 1);
+  if (fault == "stale" && !previous.empty()) access.Write(c, previous);
   previous = result;
 }
 
@@ -49,7 +68,7 @@ extern "C" __attribute__((visibility("default"))) tcResult_t tcFusedAllGatherGem
   const tcResult_t done = ptcStreamSynchronize(comm, stream);
   if (done == tcSuccess) {
     const size_t row_bytes = n * ElementBytes(type);
-    Spoil(fault, static_cast<char*>(c), m * row_bytes, row_bytes, config->gatheredA);
+    Spoil(fault, {comm, stream}, static_cast<char*>(c), m * row_bytes, row_bytes, config->gatheredA);
   }
   return done;
 }

@@ -1,167 +1,31 @@
 #include "gemm_case.h"
 
-#include <algorithm>
-#include <chrono>
-#include <memory>
-
-#include "reference.h"
+#include "device.h"
 #include "shards.h"
 
 namespace tc::perf {
 namespace {
 
-// Bytes that are made on the host and copied at a time.
-constexpr size_t kPieceBytes = size_t{1} << 20;
-
-using Buffers = std::vector<std::unique_ptr<Buffer>>;
-
-// Uploads a matrix of `rows` x `cols` elements, some rows at a time; fill(first, count, values) makes rows [first,
-// first + count) of it.
-template <typename Fill>
-void Upload(Communicator& communicator, const ElementType& type, size_t rows, size_t cols, Buffer& target,
-            const Fill& fill) {
-  const size_t row_bytes = cols * type.bytes;
-  if (rows == 0 || row_bytes == 0) return;
-  const size_t piece_rows = std::clamp<size_t>(kPieceBytes / row_bytes, 1, rows);
-  std::vector<float> values(piece_rows * cols);
-  std::vector<std::byte> piece(piece_rows * row_bytes);
-  for (size_t first = 0; first < rows; first += piece_rows) {
-    const size_t count = std::min(piece_rows, rows - first);
-    const std::span<float> made(values.data(), count * cols);
-    fill(first, count, made);
-    Encode(type, made, piece.data());
-    communicator.Copy(target.Data() + first * row_bytes, piece.data(), count * row_bytes);
+RankResult Iterate(const CommonOptions& options, size_t sets, GemmCase& c) {
+  RankResult result;
+  const int all = options.warmup_iters + options.iters;
+  for (int iteration = 0; iteration < all; ++iteration) {
+    const size_t set = static_cast<size_t>(iteration) % sets;
+    const double time_us = c.Time(set);
+    if (iteration < options.warmup_iters) continue;
+    result.times_us.push_back(time_us);
+    if (options.check) c.Check(set, static_cast<uint64_t>(iteration), &result);
   }
+  return result;
 }
 
-class AllGatherGemmCase {
- public:
-  AllGatherGemmCase(const GemmOptions& options, const GemmShape& shape, const Inputs& inputs,
-                    Communicator& communicator)
-      : options_(options),
-        shape_(shape),
-        inputs_(inputs),
-        type_(inputs.Type()),
-        communicator_(communicator),
-        rank_(communicator.Owner()),
-        shard_(ShardOf(shape.m, rank_.Count(), rank_.Index())),
-        reference_(inputs, shape.m, shape.n, shape.k, rank_.Index(), rank_.Count(), options.common.seed),
-        c_(communicator, shape.m * shape.n * type_.bytes) {
-    for (size_t set = 0; set < inputs_.Sets(); ++set) {
-      a_.push_back(MakeA(set));
-      b_.push_back(MakeB(set));
-    }
-    Require(rank_, TC_GEMM_CONFIG_INIT(&config_), "tcGemmConfigInit");
-    config_.bLayout = options_.b_layout;
-    if (options_.gathered) {
-      gathered_ = std::make_unique<Buffer>(communicator_, shape.m * shape.k * type_.bytes, options_.registered);
-      config_.gatheredA = gathered_->Data();
-    }
+void Keep(const Rank& rank, const ElementType& type, const std::byte* c, SharedResult* kept, RankResult* result) {
+  if (rank.Index() == 0) {
+    kept->Publish(c);
+  } else {
+    result->differing = kept->CountDifferences(c, type.bytes);
   }
-
-  RankResult Run(SharedResult* kept) {
-    RankResult result;
-    const int warmup = options_.common.warmup_iters;
-    const int all = warmup + options_.common.iters;
-    for (int iteration = 0; iteration < all; ++iteration) {
-      const size_t set = static_cast<size_t>(iteration) % inputs_.Sets();
-      const double time_us = Time(set);
-      if (iteration < warmup) continue;
-      result.times_us.push_back(time_us);
-      if (options_.common.check) Check(set, static_cast<uint64_t>(iteration), &result);
-    }
-    if (kept != nullptr) Keep(kept, &result);
-    return result;
-  }
-
- private:
-  std::unique_ptr<Buffer> MakeA(size_t set) const {
-    auto a = std::make_unique<Buffer>(communicator_, shard_.rows * shape_.k * type_.bytes);
-    const auto fill = [&](size_t first, size_t count, std::span<float> values) {
-      for (size_t i = 0; i < count; ++i) {
-        inputs_.ReadA(set, shard_.first + first + i, 0, values.subspan(i * shape_.k, shape_.k));
-      }
-    };
-    Upload(communicator_, type_, shard_.rows, shape_.k, *a, fill);
-    return a;
-  }
-
-  std::unique_ptr<Buffer> MakeB(size_t set) const {
-    auto b = std::make_unique<Buffer>(communicator_, shape_.n * shape_.k * type_.bytes);
-    const auto fill_nk = [&](size_t first, size_t count, std::span<float> values) {
-      for (size_t i = 0; i < count; ++i) {
-        inputs_.ReadB(set, rank_.Index(), first + i, 0, values.subspan(i * shape_.k, shape_.k));
-      }
-    };
-    const auto fill_kn = [&](size_t first, size_t count, std::span<float> values) {
-      std::vector<float> column(count);
-      for (size_t j = 0; j < shape_.n; ++j) {
-        inputs_.ReadB(set, rank_.Index(), j, first, column);
-        for (size_t i = 0; i < count; ++i) values[i * shape_.n + j] = column[i];
-      }
-    };
-    if (options_.b_layout == tcBLayoutNK) {
-      Upload(communicator_, type_, shape_.n, shape_.k, *b, fill_nk);
-    } else {
-      Upload(communicator_, type_, shape_.k, shape_.n, *b, fill_kn);
-    }
-    return b;
-  }
-
-  // One iteration, from a common start to its end on this rank.
-  double Time(size_t set) {
-    using Clock = std::chrono::steady_clock;
-    c_.Poison();
-    if (gathered_ != nullptr) gathered_->Poison();
-    const void* a = shard_.rows > 0 ? a_[set]->Data() : nullptr;
-    const void* b = b_[set]->Data();
-    const tcComm_t comm = communicator_.Comm();
-    communicator_.Barrier();
-    const Clock::time_point start = Clock::now();
-    const tcResult_t issued = tcFusedAllGatherGemm(a, b, c_.Data(), shape_.m, shape_.n, shape_.k, type_.code, &config_,
-                                                   comm, communicator_.Stream());
-    const tcResult_t done = issued == tcSuccess ? tcStreamSynchronize(comm, communicator_.Stream()) : issued;
-    const Clock::time_point end = Clock::now();
-    Require(rank_, done, "tcFusedAllGatherGemm", comm);
-    return std::chrono::duration<double, std::micro>(end - start).count();
-  }
-
-  size_t Elements(size_t bytes) const { return (bytes + type_.bytes - 1) / type_.bytes; }
-
-  void Check(size_t set, uint64_t iteration, RankResult* result) {
-    size_t spoiled = 0;
-    const std::byte* c = c_.CopyOut(&spoiled);
-    result->wrong += reference_.CountWrong(c, set, iteration);
-    result->spoiled += Elements(spoiled);
-    if (gathered_ == nullptr) return;
-    result->wrong += reference_.CountWrongGathered(gathered_->CopyOut(&spoiled), set);
-    result->spoiled += Elements(spoiled);
-  }
-
-  void Keep(SharedResult* kept, RankResult* result) {
-    size_t spoiled = 0;  // counted by Check
-    const std::byte* c = c_.CopyOut(&spoiled);
-    if (rank_.Index() == 0) {
-      kept->Publish(c);
-    } else {
-      result->differing = kept->CountDifferences(c, type_.bytes);
-    }
-  }
-
-  const GemmOptions& options_;
-  const GemmShape shape_;
-  const Inputs& inputs_;
-  const ElementType& type_;
-  Communicator& communicator_;
-  Rank& rank_;
-  const Shard shard_;
-  GemmReference reference_;
-  Buffers a_;
-  Buffers b_;
-  Buffer c_;
-  std::unique_ptr<Buffer> gathered_;
-  tcGemmConfig_t config_;
-};
+}
 
 }  // namespace
 
@@ -190,9 +54,20 @@ double GemmCaseBytes(const GemmOptions& options, const GemmShape& shape, size_t 
   return (inputs + 2 * outputs) * static_cast<double>(element_bytes);
 }
 
+// On GPUs to allocate and to free may wait until the device is idle, so no rank may do so while another one's operator
+// waits for it: the ranks meet between.
 RankResult RunAllGatherGemm(const GemmOptions& options, const GemmShape& shape, const Inputs& inputs,
                             Communicator& communicator, SharedResult* kept) {
-  return AllGatherGemmCase(options, shape, inputs, communicator).Run(kept);
+  Rank& rank = communicator.Owner();
+  const auto make = communicator.OnGpu() ? MakeDeviceCase : MakeHostCase;
+  std::unique_ptr<GemmCase> c = make(options, shape, inputs, communicator);
+  rank.Meet();
+  RankResult result = Iterate(options.common, inputs.Sets(), *c);
+  rank.Meet();
+  if (kept != nullptr) Keep(rank, inputs.Type(), c->CopyOut(), kept, &result);
+  c.reset();
+  rank.Meet();
+  return result;
 }
 
 }  // namespace tc::perf

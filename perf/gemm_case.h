@@ -2,6 +2,7 @@
 #ifndef TC_PERF_GEMM_CASE_H_
 #define TC_PERF_GEMM_CASE_H_
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -23,7 +24,28 @@ struct RankResult {
 void to_json(nlohmann::json& json, const RankResult& result);
 void from_json(const nlohmann::json& json, RankResult& result);
 
-// Memory that one rank takes for a case, on the device and on the host together.
+// Elements that `bytes` touch at least.
+inline uint64_t ElementsIn(size_t bytes, const ElementType& type) { return (bytes + type.bytes - 1) / type.bytes; }
+
+// A case on one rank: its memory is there, and its inputs are in it.
+class GemmCase {
+ public:
+  virtual ~GemmCase() = default;
+
+  // One iteration on an input set, from a common start of all ranks to its end on this one: microseconds of one
+  // operator. What c and gatheredA held before is gone.
+  virtual double Time(size_t set) = 0;
+  // Counts what the last Time, which was for this set and iteration, has left wrong.
+  virtual void Check(size_t set, uint64_t iteration, RankResult* result) = 0;
+  // c in host memory, packed, valid until the next call of any of these.
+  virtual const std::byte* CopyOut() = 0;
+};
+
+// On CPUs. On every rank at once. (MakeDeviceCase is in device.h.)
+std::unique_ptr<GemmCase> MakeHostCase(const GemmOptions& options, const GemmShape& shape, const Inputs& inputs,
+                                       Communicator& communicator);
+
+// Host memory that one rank on CPUs takes for a case.
 double GemmCaseBytes(const GemmOptions& options, const GemmShape& shape, size_t sets, size_t element_bytes,
                      int n_ranks);
 

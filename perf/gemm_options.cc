@@ -13,6 +13,7 @@ constexpr const char* kExamples =
     "\n"
     "  all_gather_gemm_perf -r 4 -M 256,1000 -N 512 -K 512 -d all\n"
     "  all_gather_gemm_perf -r 2,4 --shapes 4096x14336x4096,8Kx4Kx4K -d half -J report.json\n"
+    "  all_gather_gemm_perf --backend cuda -g 2 -r 2 -G 10 --shapes 8Kx4Kx4K -d bfloat16\n"
     "  all_gather_gemm_perf -r 4 --a A.npy --b B.npy --out C.npy\n";
 
 class GemmOptionsParser {

@@ -13,8 +13,13 @@ void Require(Rank& rank, tcResult_t result, const char* call, tcComm_t comm) {
   rank.Fail(std::string(call) + ": " + tcGetErrorString(result) + ": " + sentence);
 }
 
-Communicator::Communicator(Rank& rank, const tcUniqueId& id) : rank_(rank) {
-  Require(rank_, tcInitComm(&comm_, rank.Count(), &id, rank.Index(), nullptr), "tcInitComm");
+Communicator::Communicator(Rank& rank, const tcUniqueId& id, const Placement& placement)
+    : rank_(rank), on_gpu_(placement.OnGpus()) {
+  tcConfig_t config;
+  Require(rank_, TC_CONFIG_INIT(&config), "tcConfigInit");
+  config.backend = placement.backend;
+  config.device = placement.DeviceOf(rank.Index());
+  Require(rank_, tcInitComm(&comm_, rank.Count(), &id, rank.Index(), &config), "tcInitComm");
   Require(rank_, tcStreamCreate(comm_, &stream_), "tcStreamCreate", comm_);
 }
 

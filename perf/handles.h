@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "placement.h"
 #include "ranks.h"
 
 namespace tc::perf {
@@ -17,7 +18,7 @@ void Require(Rank& rank, tcResult_t result, const char* call, tcComm_t comm = nu
 // A communicator of all ranks and a stream.
 class Communicator {
  public:
-  Communicator(Rank& rank, const tcUniqueId& id);
+  Communicator(Rank& rank, const tcUniqueId& id, const Placement& placement);
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -25,6 +26,7 @@ class Communicator {
   tcComm_t Comm() const { return comm_; }
   tcStream_t Stream() const { return stream_; }
   Rank& Owner() const { return rank_; }
+  bool OnGpu() const { return on_gpu_; }
 
   // Waits for the stream.
   void Synchronize();
@@ -35,20 +37,21 @@ class Communicator {
 
  private:
   Rank& rank_;
+  bool on_gpu_;
   tcComm_t comm_ = nullptr;
   tcStream_t stream_ = nullptr;
 };
 
-// Memory that the operator works on, with guard zones on both sides in which nothing may be written.
+// Memory of a rank on CPUs that the operator works on, with guard zones on both sides in which nothing may be written.
 class Buffer {
  public:
-  // registered: reachable by the peers; then this is collective, and so is the destructor..
+  // registered: reachable by the peers; then this is collective, and so is the destructor.
   Buffer(Communicator& communicator, size_t bytes, bool registered = false);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  // Device memory; never NULL.
+  // Never NULL.
   std::byte* Data() const { return memory_ + kGuardBytes; }
   size_t Bytes() const { return bytes_; }
 

@@ -6,40 +6,19 @@
 namespace tc::perf {
 namespace {
 
-constexpr uint64_t kStep = 0x9e3779b97f4a7c15;
-
-// An odd multiple of 2^-24 in (-1, 1): exact in fp32, and never zero.
-float FullPrecision(uint64_t random) {
-  const auto numerator = static_cast<int32_t>(random >> 40 << 1 | 1);
-  return static_cast<float>(numerator - (1 << 24)) * 0x1p-24f;
-}
-
-// One of ±1/8, ±2/8, ... ±8/8.
-float Eighth(uint64_t random) {
-  const auto numerator = static_cast<int32_t>(random >> 61) + 1;
-  return static_cast<float>((random >> 60 & 1) != 0 ? -numerator : numerator) * 0.125f;
-}
-
 const std::byte* ElementAt(const NpyMatrix& matrix, size_t row, size_t col) {
   return matrix.bytes.data() + (row * matrix.cols + col) * matrix.type->bytes;
 }
 
 }  // namespace
 
-uint64_t Mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
 void GeneratedInputs::Generate(size_t set, uint64_t matrix, size_t row, size_t col, std::span<float> values) const {
-  const uint64_t stream = Mix(Mix(Mix(seed_ + kStep) + set * kStep) + matrix * kStep);
-  const uint64_t key = Mix(stream + row * kStep);
+  const uint64_t key = RowKey(MatrixOf(seed_, set, matrix, type_.code), row);
   if (set == 1) {
-    for (size_t i = 0; i < values.size(); ++i) values[i] = Eighth(Mix(key + (col + i) * kStep));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = Eighth(RandomAt(key, col + i));
     return;
   }
-  for (size_t i = 0; i < values.size(); ++i) values[i] = FullPrecision(Mix(key + (col + i) * kStep));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = FullPrecision(RandomAt(key, col + i));
   if (type_.code == tcFloat32) return;
   // What the operator gets is rounded to its type, so that is what the reference has to start from.
   std::array<uint16_t, 256> rounded;
@@ -51,11 +30,11 @@ void GeneratedInputs::Generate(size_t set, uint64_t matrix, size_t row, size_t c
 }
 
 void GeneratedInputs::ReadA(size_t set, size_t row, size_t col, std::span<float> values) const {
-  Generate(set, 0, row, col, values);
+  Generate(set, kMatrixA, row, col, values);
 }
 
 void GeneratedInputs::ReadB(size_t set, int rank, size_t row, size_t col, std::span<float> values) const {
-  Generate(set, 1 + static_cast<uint64_t>(rank), row, col, values);
+  Generate(set, MatrixB(rank), row, col, values);
 }
 
 void ArrayInputs::ReadA(size_t, size_t row, size_t col, std::span<float> values) const {

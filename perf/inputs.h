@@ -5,8 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
+#include "generator.h"
 #include "npy.h"
 
 namespace tc::perf {
@@ -20,6 +22,8 @@ class Inputs {
   virtual size_t Sets() const = 0;
   // True: fp32 holds every partial sum of k products of this set exactly, in whatever order they are added.
   virtual bool Exact(size_t set, size_t k) const = 0;
+  // The seed of matrices that follow from one (generator.h), so that a GPU can make and check them itself.
+  virtual std::optional<uint64_t> Seed() const { return std::nullopt; }
   // Elements [col, col + values.size()) of one row of A [m,k], the same on every rank.
   virtual void ReadA(size_t set, size_t row, size_t col, std::span<float> values) const = 0;
   // The same of one row of the rank's own b, taken as [n,k].
@@ -36,6 +40,7 @@ class GeneratedInputs final : public Inputs {
   const ElementType& Type() const override { return type_; }
   size_t Sets() const override { return 2; }
   bool Exact(size_t set, size_t k) const override { return set == 1 && k <= (size_t{1} << 18); }
+  std::optional<uint64_t> Seed() const override { return seed_; }
   void ReadA(size_t set, size_t row, size_t col, std::span<float> values) const override;
   void ReadB(size_t set, int rank, size_t row, size_t col, std::span<float> values) const override;
 
@@ -62,9 +67,6 @@ class ArrayInputs final : public Inputs {
   const NpyMatrix& b_;
   tcBLayout_t b_layout_;
 };
-
-// splitmix64's finalizer: every bit of the result depends on every bit of x.
-uint64_t Mix(uint64_t x);
 
 }  // namespace tc::perf
 

@@ -87,6 +87,17 @@ std::vector<const ElementType*> ParseTypes(std::string_view option, std::string_
   return types;
 }
 
+const char* BackendName(tcBackend_t backend) {
+  return backend == tcBackendAuto ? "auto" : backend == tcBackendHost ? "host" : "cuda";
+}
+
+tcBackend_t ParseBackend(std::string_view option, std::string_view text) {
+  for (const tcBackend_t backend : {tcBackendAuto, tcBackendHost, tcBackendCuda}) {
+    if (text == BackendName(backend)) return backend;
+  }
+  throw Failure(std::string(option) + ": " + Quoted(text) + " is not a backend; there are auto, host and cuda.");
+}
+
 CommonOptionsParser::CommonOptionsParser(CLI::App& app) {
   types_option_ = app.add_option("-d,--datatype", types_, "Element types: float, half, bfloat16, all")
                       ->type_name("LIST")
@@ -103,6 +114,16 @@ CommonOptionsParser::CommonOptionsParser(CLI::App& app) {
       ->capture_default_str();
   app.add_option("-J,--json", json_, "Also write a report with every time to FILE")->type_name("FILE");
   app.add_flag("--threads", threads_, "Ranks are threads of one process; default: a process each");
+  app.add_option("--backend", backend_, "auto: GPUs where there are any, else host; host: CPUs; cuda: GPUs")
+      ->type_name("auto|host|cuda")
+      ->envname("TC_BACKEND")
+      ->capture_default_str();
+  app.add_option("-g,--gpus", gpus_, "GPUs that the ranks take turns on: rank r is on GPU r mod N; default: all")
+      ->type_name("N");
+  app.add_option("-G,--cudagraph", graph_replays_,
+                 "Replay a CUDA graph of the operator N times in a timed iteration, and divide its time by N; 0: none")
+      ->type_name("N")
+      ->capture_default_str();
   app.add_option("--seed", seed_, "Seed of the inputs and of the sampled checks")
       ->type_name("N")
       ->capture_default_str();
@@ -124,6 +145,12 @@ CommonOptions CommonOptionsParser::Values() const {
   options.seed = ParseInteger("--seed", seed_, 0, std::numeric_limits<uint64_t>::max());
   options.timeout_s = static_cast<int>(ParseInteger("-T/--timeout", timeout_, 0, kMost));
   options.threads = threads_;
+  options.backend = ParseBackend("--backend", backend_);
+  if (!gpus_.empty()) options.gpus = static_cast<int>(ParseInteger("-g/--gpus", gpus_, 1, kMost));
+  options.graph_replays = static_cast<int>(ParseInteger("-G/--cudagraph", graph_replays_, 0, 1000000));
+  if (options.backend == tcBackendHost && (options.gpus > 0 || options.graph_replays > 0)) {
+    throw Failure("-g/--gpus and -G/--cudagraph are for GPUs: leave --backend host away.");
+  }
   options.json = json_;
   return options;
 }

@@ -20,6 +20,9 @@ struct CommonOptions {
   int warmup_iters = 5;
   bool check = true;
   bool threads = false;  // ranks are threads of one process, not processes
+  tcBackend_t backend = tcBackendAuto;
+  int gpus = 0;           // that ranks take turns on; 0: all
+  int graph_replays = 0;  // of a CUDA graph in one timed iteration; 0: no graph
   uint64_t seed = 1;
   int timeout_s = 0;  // of the whole run; 0: none
   std::string json;   // empty: no report
@@ -51,6 +54,9 @@ class CommonOptionsParser {
   std::string seed_ = "1";
   std::string timeout_ = "0";
   bool threads_ = false;
+  std::string backend_ = "auto";
+  std::string gpus_;
+  std::string graph_replays_ = "0";
   std::string json_;
   CLI::Option* types_option_ = nullptr;
 };
@@ -60,6 +66,9 @@ uint64_t ParseInteger(std::string_view option, std::string_view text, uint64_t m
 // 4096, 4K, 1M: a K is 1024, an M is 1024 * 1024.
 size_t ParseSize(std::string_view option, std::string_view text);
 std::vector<size_t> ParseSizes(std::string_view option, std::string_view text);
+// auto, host, cuda
+tcBackend_t ParseBackend(std::string_view option, std::string_view text);
+const char* BackendName(tcBackend_t backend);
 std::vector<const ElementType*> ParseTypes(std::string_view option, std::string_view text);
 // Splits at `separator`; an empty part is a Failure.
 std::vector<std::string> SplitList(std::string_view option, std::string_view text, char separator);

@@ -39,6 +39,9 @@ TEST(OptionsTest, HasDefaults) {
   EXPECT_EQ(options.common.warmup_iters, 5);
   EXPECT_TRUE(options.common.check);
   EXPECT_FALSE(options.common.threads);
+  EXPECT_EQ(options.common.backend, tcBackendAuto);
+  EXPECT_EQ(options.common.gpus, 0);
+  EXPECT_EQ(options.common.graph_replays, 0);
   EXPECT_EQ(options.common.ranks, std::vector<int>({2}));
   ASSERT_EQ(options.common.types.size(), 1u);
   EXPECT_EQ(options.common.types[0]->code, tcFloat32);
@@ -80,6 +83,14 @@ TEST(OptionsTest, TakesLongAndShortNames) {
   EXPECT_TRUE(options.common.threads);
   EXPECT_EQ(options.common.seed, std::numeric_limits<uint64_t>::max());
   EXPECT_EQ(options.common.timeout_s, 9);
+}
+
+TEST(OptionsTest, TakesGpusAndGraphReplays) {
+  const GemmOptions options = Accepted({"--backend", "cuda", "-g", "2", "-G", "10"});
+  EXPECT_EQ(options.common.backend, tcBackendCuda);
+  EXPECT_EQ(options.common.gpus, 2);
+  EXPECT_EQ(options.common.graph_replays, 10);
+  EXPECT_EQ(Accepted({"--gpus", "1", "--cudagraph", "3"}).common.graph_replays, 3);
 }
 
 TEST(OptionsTest, HelpIsNoError) {
@@ -125,10 +136,15 @@ TEST(OptionsTest, RefusesMalformedValues) {
   ExpectRefused({"-c", "2"}, "from 0 to 1");
   ExpectRefused({"-b", "nn"}, "there are nk and kn");
   ExpectRefused({"-T", "1s"}, "-T/--timeout");
+  ExpectRefused({"--backend", "gpu"}, "there are auto, host and cuda");
+  ExpectRefused({"-g", "0"}, "-g/--gpus");
+  ExpectRefused({"-G", "x"}, "-G/--cudagraph");
 }
 
 TEST(OptionsTest, RefusesContradictions) {
   ExpectRefused({"--shapes", "1x1x1", "-M", "1"}, "takes the place");
+  ExpectRefused({"--backend", "host", "-g", "1"}, "are for GPUs");
+  ExpectRefused({"--backend", "host", "-G", "1"}, "are for GPUs");
   ExpectRefused({"--a", "a.npy"}, "go together");
   ExpectRefused({"--b", "b.npy"}, "go together");
   ExpectRefused({"--out", "c.npy"}, "needs --a and --b");

@@ -92,8 +92,8 @@ void Rank::Finish() {
   close(channel_);
 }
 
-RankGroup::RankGroup(int count, bool threads, const Body& body)
-    : count_(count), threads_(threads), channels_(static_cast<size_t>(count)) {
+RankGroup::RankGroup(int count, bool threads, const Body& body, const std::function<void()>& prepare)
+    : count_(count), threads_(threads), meeting_(count), channels_(static_cast<size_t>(count)) {
   std::fflush(nullptr);  // else each child would print again what is still in the buffers
   std::vector<int> write_ends;
   for (Channel& channel : channels_) {
@@ -103,9 +103,9 @@ RankGroup::RankGroup(int count, bool threads, const Body& body)
     write_ends.push_back(ends[1]);
   }
   if (threads_) {
-    StartProcess(write_ends, 0, count_, body);
+    StartProcess(write_ends, 0, count_, body, prepare);
   } else {
-    for (int rank = 0; rank < count_; ++rank) StartProcess(write_ends, rank, 1, body);
+    for (int rank = 0; rank < count_; ++rank) StartProcess(write_ends, rank, 1, body, prepare);
   }
   for (const int end : write_ends) close(end);
 }
@@ -117,7 +117,8 @@ RankGroup::~RankGroup() {
   }
 }
 
-void RankGroup::StartProcess(const std::vector<int>& write_ends, int first_rank, int n_ranks, const Body& body) {
+void RankGroup::StartProcess(const std::vector<int>& write_ends, int first_rank, int n_ranks, const Body& body,
+                             const std::function<void()>& prepare) {
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) {
@@ -136,11 +137,12 @@ void RankGroup::StartProcess(const std::vector<int>& write_ends, int first_rank,
   for (int rank = 0; rank < count_; ++rank) {
     const int end = write_ends[static_cast<size_t>(rank)];
     if (rank >= first_rank && rank < first_rank + n_ranks) {
-      ranks.emplace_back(rank, count_, threads_, end);
+      ranks.emplace_back(rank, count_, threads_, end, meeting_);
     } else {
       close(end);
     }
   }
+  prepare();
   if (threads_) {
     RunThreads(ranks, body);
   } else {

@@ -13,17 +13,21 @@
 #include <string>
 #include <vector>
 
+#include "meeting.h"
+
 namespace tc::perf {
 
 // One rank, seen from inside.
 class Rank {
  public:
-  Rank(int index, int count, bool threads, int channel)
-      : index_(index), count_(count), threads_(threads), channel_(channel) {}
+  Rank(int index, int count, bool threads, int channel, Meeting& meeting)
+      : index_(index), count_(count), threads_(threads), channel_(channel), meeting_(&meeting) {}
 
   int Index() const { return index_; }
   int Count() const { return count_; }
 
+  // Waits on the host until every rank is here.
+  void Meet() { meeting_->Meet(); }
   // To the parent.
   void Send(const nlohmann::json& message);
   // Reports the reason and stops here for good; the parent ends all ranks. Nothing is unwound: buffers may be in use.
@@ -38,6 +42,7 @@ class Rank {
   int count_;
   bool threads_;
   int channel_;  // the write end of a pipe
+  Meeting* meeting_;
 };
 
 class RankGroup {
@@ -46,8 +51,10 @@ class RankGroup {
   using Clock = std::chrono::steady_clock;
   using OnMessage = std::function<void(int rank, const nlohmann::json& message)>;
 
-  // Starts `count` ranks that run `body`. Call with one thread in this process. Throws Failure.
-  RankGroup(int count, bool threads, const Body& body);
+  // Starts `count` ranks that run `body`; each process calls `prepare` before. Call with one thread in this process.
+  // Throws Failure.
+  RankGroup(
+      int count, bool threads, const Body& body, const std::function<void()>& prepare = [] {});
   // Ends and reaps every rank that is still there.
   ~RankGroup();
   RankGroup(const RankGroup&) = delete;
@@ -73,7 +80,8 @@ class RankGroup {
     bool failed = false;
   };
 
-  void StartProcess(const std::vector<int>& write_ends, int first_rank, int n_ranks, const Body& body);
+  void StartProcess(const std::vector<int>& write_ends, int first_rank, int n_ranks, const Body& body,
+                    const std::function<void()>& prepare);
   bool AllClosed() const;
   void Receive(int rank, const OnMessage& on_message);
   void TakeFrames(int rank, const OnMessage& on_message);
@@ -87,6 +95,7 @@ class RankGroup {
 
   int count_;
   bool threads_;
+  Meeting meeting_;
   std::vector<Process> processes_;
   std::vector<Channel> channels_;
   std::vector<std::string> deaths_;    // what the parent saw: the causes, told first

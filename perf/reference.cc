@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <numeric>
 #include <set>
 
@@ -58,37 +57,6 @@ Expected Dot(std::span<const float> a, std::span<const float> b) {
     sum.magnitude += magnitudes[lane];
   }
   return sum;
-}
-
-// The bound. Let S = sum |a_i b_i|. A sum of k products, each operation with a relative error of at most u, differs
-// from the true sum by at most g S with g = (k u) / (1 - k u), in any order and with or without FMA (Higham, Accuracy
-// and Stability of Numerical Algorithms, section 3.1). In fp32 u is 2^-24 when operations round to nearest and 2^-23
-// when they cut off, as tensor cores do: 2^-23 is taken, and k + 1 for k, which also covers the fp64 error of the
-// reference. Products that underflow add 2^-126 each. Rounding to the output type adds u_out times the magnitude of the
-// fp32 sum, or half of the smallest subnormal. (From k = 2^22 on g is kept at 1.)
-bool IsWithinTolerance(const ElementType& type, size_t k, const Expected& expected, float got) {
-  if (std::isnan(expected.value)) return std::isnan(got);
-  if (std::isinf(expected.value)) return static_cast<double>(got) == expected.value;
-  // Partial sums may leave fp32's range though the sum does not: infinity, or NaN from inf - inf, is then right as
-  // well.
-  constexpr double kLargestFloat = std::numeric_limits<float>::max();
-  if (expected.magnitude > kLargestFloat && !std::isfinite(got)) return true;
-  const double terms = std::min((static_cast<double>(k) + 1) * 0x1p-23, 0.5);
-  const double underflow = (static_cast<double>(k) + 1) * 0x1p-126;
-  const double accumulation = terms / (1 - terms) * expected.magnitude + underflow;
-  const double reach = std::fabs(expected.value) + accumulation;
-  if (std::isinf(got)) return reach >= type.overflow && std::signbit(got) == std::signbit(expected.value);
-  const double tolerance = accumulation + type.unit_roundoff * reach + type.smallest_half;
-  return std::fabs(static_cast<double>(got) - expected.value) <= tolerance;  // false for NaN
-}
-
-bool IsExactly(const ElementType& type, const Expected& expected, float got) {
-  const auto value = static_cast<float>(expected.value);
-  std::array<std::byte, sizeof(float)> rounded;
-  float wanted;
-  Encode(type, {&value, 1}, rounded.data());
-  Decode(type, rounded.data(), {&wanted, 1});
-  return got == wanted;
 }
 
 GemmReference::GemmReference(const Inputs& inputs, size_t m, size_t n, size_t k, int rank, int n_ranks, uint64_t seed)

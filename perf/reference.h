@@ -8,22 +8,11 @@
 #include <vector>
 
 #include "inputs.h"
+#include "tolerance.h"
 
 namespace tc::perf {
 
-// A sum of products in fp64, and the same sum of their magnitudes, which is what rounding errors are measured by.
-struct Expected {
-  double value;
-  double magnitude;
-};
-
 Expected Dot(std::span<const float> a, std::span<const float> b);
-
-// True when an operator that accumulates k products in fp32, in any order, and rounds once to `type` may return `got`.
-bool IsWithinTolerance(const ElementType& type, size_t k, const Expected& expected, float got);
-
-// True when `got` is the sum itself, rounded once to nearest. For inputs whose partial sums fp32 holds exactly.
-bool IsExactly(const ElementType& type, const Expected& expected, float got);
 
 // Checks c [m,n] and gatheredA [m,k] of one rank.
 class GemmReference {
@@ -36,7 +25,15 @@ class GemmReference {
   // Ranks own ceil(m / n_ranks) rows of A each. `inputs` must outlive this.
   GemmReference(const Inputs& inputs, size_t m, size_t n, size_t k, int rank, int n_ranks, uint64_t seed);
 
+  // Elements of c: those of these rows in these columns, both sorted.
+  struct Grid {
+    std::vector<size_t> rows;
+    std::vector<size_t> cols;
+  };
+
   bool IsSampled() const { return sampled_; }
+  // What is checked after an iteration when it is a sample; as large for one iteration as for another.
+  Grid SampledGrid(uint64_t iteration) const;
   // Wrong elements of the packed c that an iteration on `set` has left. Whatever the sample, an element that still
   // holds its poison of 0xff bytes is wrong. `iteration` chooses the sample.
   uint64_t CountWrong(const void* c, size_t set, uint64_t iteration);
@@ -44,13 +41,7 @@ class GemmReference {
   uint64_t CountWrongGathered(const void* gathered, size_t set) const;
 
  private:
-  struct Grid {
-    std::vector<size_t> rows;
-    std::vector<size_t> cols;
-  };
-
   Grid FullGrid() const;
-  Grid SampledGrid(uint64_t iteration) const;
   // Calls visit(row, col, expected) for each element of the grid, always in the same order.
   template <typename Visit>
   void Compute(const Grid& grid, size_t set, const Visit& visit) const;

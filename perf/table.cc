@@ -11,12 +11,15 @@ void Table::Comment(const std::string& text) const {
   std::fflush(stdout);
 }
 
-void Table::Ranks(const RankGroup& group, int n_ranks, bool threads) const {
+void Table::Ranks(const RankGroup& group, const std::vector<std::string>& places, bool threads) const {
+  const size_t n_ranks = places.size();
   Comment("");
   Comment("Using " + std::to_string(n_ranks) + (n_ranks == 1 ? " rank" : " ranks") +
           (threads ? ": threads of one process" : ": processes"));
-  for (int rank = 0; rank < n_ranks; ++rank) {
-    std::printf("#  Rank %2d Pid %6d on %s\n", rank, static_cast<int>(group.Pid(rank)), HostName().c_str());
+  for (size_t i = 0; i < n_ranks; ++i) {
+    const int rank = static_cast<int>(i);
+    std::printf("#  Rank %2d Pid %6d on %s%s\n", rank, static_cast<int>(group.Pid(rank)), HostName().c_str(),
+                places[i].c_str());
   }
   std::fflush(stdout);
 }

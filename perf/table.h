@@ -22,8 +22,8 @@ class Table {
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
   void Comment(const std::string& text) const;
-  // Who the ranks are.
-  void Ranks(const RankGroup& group, int n_ranks, bool threads) const;
+  // Who the ranks are. `places`: [n_ranks], what a rank's line says beside its host.
+  void Ranks(const RankGroup& group, const std::vector<std::string>& places, bool threads) const;
   // The column titles; only the first call prints them.
   void Titles();
   void Row(const std::vector<std::string>& cells) const;

@@ -1,12 +1,12 @@
 #include "cuda/operators.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/data_type.h"
 #include "cuda/backend.h"
 #include "cuda/kernels.h"
 #include "order/chunks.h"
+#include "order/shape.h"
 
 namespace tc::cuda {
 namespace {
@@ -40,17 +40,11 @@ void CountTraffic(Communicator& comm, uint64_t sent_to_each, uint64_t received) 
 }  // namespace
 
 Status LaunchRefusal(Communicator& comm, tcStream_t stream, const OperatorShape& shape, const Status& why) {
-  EntryRecord entry{};
-  entry.shape = shape;
-  entry.rejected = why.code();
-  std::memcpy(entry.sentence, why.sentence().data(), std::min(why.sentence().size(), sizeof(entry.sentence) - 1));
-  return LaunchMeeting(comm, stream, entry);
+  return LaunchMeeting(comm, stream, EntryOfRefusal(shape, why));
 }
 
 Status LaunchBarrier(Communicator& comm, tcStream_t stream, const OperatorShape& shape) {
-  EntryRecord entry{};
-  entry.shape = shape;
-  return LaunchMeeting(comm, stream, entry);
+  return LaunchMeeting(comm, stream, EntryOfShape(shape));
 }
 
 Status LaunchAllGather(Communicator& comm, tcStream_t stream, const OperatorShape& shape,

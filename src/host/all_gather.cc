@@ -5,6 +5,7 @@
 #include "host/epoch.h"
 #include "host/exchange.h"
 #include "host/operators.h"
+#include "order/shape.h"
 #include "protocol/epoch.h"
 
 namespace tc::host {
@@ -58,8 +59,7 @@ Status GatherSlab(const Epoch& epoch, const Windows& windows, const AllGatherPro
 Status LaunchAllGather(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
                        const AllGatherProblem& problem, size_t slab_bytes) {
   const std::shared_ptr<const Windows> windows = comm.windows();
-  EntryRecord record{};
-  record.shape = shape;
+  EntryRecord record = EntryOfShape(shape);
   record.destination = Communicator::Locate(*windows, problem.recv, problem.bytes * comm.n_ranks());
   return static_cast<HostBackend&>(comm.backend()).Launch(stream, [=, &comm] {
     size_t first = 0;

@@ -8,6 +8,7 @@
 #include "host/exchange.h"
 #include "host/gemm.h"
 #include "host/operators.h"
+#include "order/shape.h"
 #include "order/tiles.h"
 #include "protocol/epoch.h"
 #include "protocol/gate.h"
@@ -205,8 +206,7 @@ Status LaunchAllGatherGemm(Communicator& comm, tcStream_t stream, const Operator
                            const AllGatherGemmProblem& problem, uint64_t slab_rows) {
   const std::shared_ptr<const Windows> windows = comm.windows();
   auto& backend = static_cast<HostBackend&>(comm.backend());
-  EntryRecord record{};
-  record.shape = shape;
+  EntryRecord record = EntryOfShape(shape);
   if (problem.gathered != nullptr) {
     const size_t bytes = problem.shards.total() * problem.k * ElementBytes(problem.type);
     record.destination = Communicator::Locate(*windows, problem.gathered, bytes);

@@ -41,6 +41,21 @@ inline std::string DescribeShape(const OperatorShape& shape) {
   return words + ", " + TypeName(shape.type) + ")";
 }
 
+// What a rank enters an operator with when it wants no data: it only meets, or staged data is all there is.
+inline EntryRecord EntryOfShape(const OperatorShape& shape) {
+  EntryRecord entry{};
+  entry.shape = shape;
+  return entry;
+}
+
+// The same for a call that was refused. A sentence that is too long is cut.
+inline EntryRecord EntryOfRefusal(const OperatorShape& shape, const Status& why) {
+  EntryRecord entry = EntryOfShape(shape);
+  entry.rejected = why.code();
+  why.sentence().copy(entry.sentence, sizeof(entry.sentence) - 1);
+  return entry;
+}
+
 // Rank 0 and `peer` entered operator `number` with different shapes.
 inline Status ShapeMismatch(const OperatorShape& first, int peer, const OperatorShape& other, Sequence number) {
   std::string here = DescribeShape(first);
