@@ -1,6 +1,9 @@
 // How a function of tc.h is defined, and how it reports.
 #pragma once
 
+#include <exception>
+#include <new>
+
 #include "base/handle_table.h"
 #include "base/status.h"
 #include "comm/communicator.h"
@@ -35,12 +38,24 @@ Status CheckOutput(const char* name, const void* ptr);
 // A live communicator, or the reason why it is none.
 Status FindComm(tcComm_t handle, std::shared_ptr<Communicator>* comm);
 
+// What `act` returns; an exception (no memory, no thread to be had) becomes tcSystemError and does not cross the ABI.
+template <class Act>
+Status NoThrow(const Act& act) {
+  try {
+    return act();
+  } catch (const std::bad_alloc&) {
+    return Error(tcSystemError, "out of memory");
+  } catch (const std::exception& failure) {
+    return Error(tcSystemError, "%s; this process may have reached a limit of threads or memory", failure.what());
+  }
+}
+
 // Calls act(communicator) for a live communicator and reports what it returns.
 template <class Act>
 tcResult_t WithComm(const char* function, tcComm_t handle, const Act& act) {
   std::shared_ptr<Communicator> comm;
   if (const Status found = FindComm(handle, &comm); !found.ok()) return Report(function, found);
-  return Report(function, act(*comm), comm.get());
+  return Report(function, NoThrow([&]() -> Status { return act(*comm); }), comm.get());
 }
 
 }  // namespace tc::api

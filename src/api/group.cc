@@ -23,9 +23,9 @@ Group& ThreadGroup() {
 bool InGroup() { return ThreadGroup().depth > 0; }
 
 tcResult_t Collective(const char* function, std::function<Status()> call) {
-  if (!InGroup()) return Report(function, call());
+  if (!InGroup()) return Report(function, NoThrow(call));
   ThreadGroup().calls.push_back([function, call = std::move(call)] {
-    const Status status = call();
+    const Status status = NoThrow(call);
     return status.ok() ? status : Status(status.code(), std::string(function) + ": " + status.sentence());
   });
   return tcSuccess;
@@ -34,8 +34,15 @@ tcResult_t Collective(const char* function, std::function<Status()> call) {
 Status RunTogether(const std::vector<std::function<Status()>>& calls) {
   std::vector<Status> results(calls.size());
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < calls.size(); ++i) threads.emplace_back([&, i] { results[i] = calls[i](); });
-  if (!calls.empty()) results[0] = calls[0]();
+  for (size_t i = 1; i < calls.size(); ++i) {
+    // Where no thread is to be had the call fails; the others, which wait for it, end by their time limit.
+    const Status started = NoThrow([&]() -> Status {
+      threads.emplace_back([&, i] { results[i] = NoThrow(calls[i]); });
+      return {};
+    });
+    if (!started.ok()) results[i] = started;
+  }
+  if (!calls.empty()) results[0] = NoThrow(calls[0]);
   for (std::thread& thread : threads) thread.join();
   for (const Status& result : results) {
     if (!result.ok()) return result;

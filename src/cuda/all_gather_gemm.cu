@@ -100,7 +100,7 @@ struct Moves {
     pushes = own_chunks * (view.n_ranks - 1);
     keeps = p.problem.gathered != nullptr ? own_chunks : 0;
     arrivals = 0;
-    if (!KeepsArrivals(p) && p.col_blocks > 0) return;
+    if (!KeepsArrivals(p) && p.col_blocks > 0 && (p.problem.stages & kStageCompute) != 0) return;
     for (int step = 0; step + 1 < view.n_ranks; ++step) {
       arrivals += ChunkCount(p.slab.packed.rows(ArrivalSource(view.rank, step, view.n_ranks)), p.chunk_rows);
     }
@@ -210,7 +210,7 @@ __device__ void ComputeTiles(const GatherGemmParams& p, Sequence epoch, char* sh
     const uint64_t begin = tile.row_block * kTileRows;
     const uint64_t end = begin + kTileRows < total ? begin + kTileRows : total;
     if (threadIdx.x < 32) {
-      const bool fine = AwaitRows(p, epoch, begin, end);
+      const bool fine = (problem.stages & kStageMove) == 0 || AwaitRows(p, epoch, begin, end);
       if (threadIdx.x == 0) go = fine;
     }
     if (threadIdx.x < kTileRows) {
@@ -247,8 +247,8 @@ __global__ __launch_bounds__(kThreads, 1) void AllGatherGemmPush(const __grid_co
   static_assert(Gemm::kThreads == kThreads);
   const Entered entered = EnterOperator(p.comm, p.entry);
   if (entered.verdict == Verdict::kGo) {
-    if (entered.ticket < p.movers) Move(p, entered.epoch);
-    ComputeTiles<Gemm>(p, entered.epoch, shared);
+    if (entered.ticket < p.movers && (p.problem.stages & kStageMove) != 0) Move(p, entered.epoch);
+    if ((p.problem.stages & kStageCompute) != 0) ComputeTiles<Gemm>(p, entered.epoch, shared);
   }
   LeaveOperator(p.comm, entered, p.last_slab);
 }

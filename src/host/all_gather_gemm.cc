@@ -48,7 +48,7 @@ class GatherGemmSlab {
         moved_ = Move();
         if (!moved_.ok()) stop_ = true;
       }
-      Compute();
+      if ((problem_.stages & kStageCompute) != 0) Compute();
       LeaveEpoch<CpuMemory>(local_, epoch_.number, static_cast<uint32_t>(team.size()), row_blocks_);
     });
     if (moved_.ok() && stop_) return WaitError(epoch_, WaitResult::kAborted, {}, "");
@@ -58,6 +58,10 @@ class GatherGemmSlab {
  private:
   Status Move() {
     const Shards& packed = slab_.packed;
+    if ((problem_.stages & kStageMove) == 0) {
+      OpenGates<CpuMemory>(local_, 0, row_blocks_ * kGateRows);
+      return {};
+    }
     if (problem_.gathered != nullptr) KeepOwnRows();
     OpenGates<CpuMemory>(local_, packed.total(), row_blocks_ * kGateRows);  // the padding
     OpenGates<CpuMemory>(local_, packed.begin[view_.rank], packed.begin[view_.rank + 1]);
@@ -211,6 +215,7 @@ Status LaunchAllGatherGemm(Communicator& comm, tcStream_t stream, const Operator
     const size_t bytes = problem.shards.total() * problem.k * ElementBytes(problem.type);
     record.destination = Communicator::Locate(*windows, problem.gathered, bytes);
   }
+  backend.team().Start();  // here, where a failure still reaches the caller
   return backend.Launch(stream, [=, &comm, &backend] {
     const uint64_t slabs = std::max<uint64_t>(SlabCount(problem.shards, slab_rows), 1);
     for (uint64_t index = 0; index < slabs; ++index) {

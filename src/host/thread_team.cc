@@ -11,10 +11,15 @@ ThreadTeam::~ThreadTeam() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+void ThreadTeam::Start() {
+  std::lock_guard lock(mutex_);
+  while (threads_.size() < static_cast<size_t>(helpers_)) threads_.emplace_back([this] { Help(); });
+}
+
 void ThreadTeam::Run(const std::function<void()>& work) {
+  Start();
   {
     std::lock_guard lock(mutex_);
-    while (threads_.size() < static_cast<size_t>(helpers_)) threads_.emplace_back([this] { Help(); });
     work_ = &work;
     working_ = helpers_;
     ++round_;

@@ -19,8 +19,11 @@ class ThreadTeam {
 
   int size() const { return helpers_ + 1; }
 
+  // Starts the helpers, unless they run; throws where no thread is to be had.
+  void Start();
+
   // Calls work() once on the calling thread and once on every helper, all at the same time; returns when all have.
-  // One call at a time. The first starts the helpers.
+  // One call at a time.
   void Run(const std::function<void()>& work);
 
  private:

@@ -16,6 +16,13 @@ struct AllGatherProblem {
   size_t bytes = 0;
 };
 
+// Parts of a fused operator. Users run all of them; tests run one alone and look at what it left.
+enum Stage : uint32_t {
+  kStageMove = 1,     // rows go to the peers, and into gatheredA
+  kStageCompute = 2,  // tiles; without kStageMove of what lies in the workspace already, nobody waits for it
+};
+inline constexpr uint32_t kAllStages = kStageMove | kStageCompute;
+
 struct AllGatherGemmProblem {
   const void* a = nullptr;  // this rank's rows
   const void* b = nullptr;
@@ -31,6 +38,7 @@ struct AllGatherGemmProblem {
   tcDataType_t out_type = tcFloat32;
   tcBLayout_t b_layout = tcBLayoutNK;
   float alpha = 1.0f;
+  uint32_t stages = kAllStages;
 };
 
 // Bytes from one staged row to the next: rows start on 16 bytes, whatever the caller's did, so that they can be loaded

@@ -15,11 +15,11 @@ TC_HOST_DEVICE inline EntryRecord& EntryOf(const RankView& view, int reader, int
 template <class Memory>
 TC_HOST_DEVICE void PublishEntry(const RankView& view, int peer, Sequence epoch, const EntryRecord& record) {
   EntryRecord& slot = EntryOf(view, peer, view.rank, epoch);
-  slot.shape = record.shape;
-  slot.destination = record.destination;
-  slot.rejected = record.rejected;
+  WriteData<Memory>(&slot.shape, record.shape);
+  WriteData<Memory>(&slot.destination, record.destination);
+  WriteData<Memory>(&slot.rejected, record.rejected);
   for (size_t i = 0; record.rejected != tcSuccess && i < sizeof(slot.sentence); ++i) {
-    slot.sentence[i] = record.sentence[i];
+    WriteData<Memory>(&slot.sentence[i], record.sentence[i]);
   }
   Signal<Memory>(&slot.epoch, epoch);
 }

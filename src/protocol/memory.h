@@ -10,6 +10,10 @@
 //   Backoff(spins)                     what a waiter does between two polls
 //   NowNs()                            a clock that only grows
 //   kCheckNs                           how often a waiter looks for aborts and at its time limit
+//
+// and may provide, where plain C++ accesses do not do:
+//
+//   Read, Write                        plain data, which a signal orders
 #pragma once
 
 #ifdef __CUDACC__
@@ -24,5 +28,23 @@ namespace tc {
 
 // Sequence numbers only grow and are compared with >=: 64 bits never wrap (P2).
 using Sequence = uint64_t;
+
+// Plain data, which a signal orders. The explorer's policy must see it; all others leave it to the compiler.
+template <class Memory, class T>
+TC_HOST_DEVICE void WriteData(T* to, const T& value) {
+  if constexpr (requires { Memory::Write(to, value); }) {
+    Memory::Write(to, value);
+  } else {
+    *to = value;
+  }
+}
+template <class Memory, class T>
+TC_HOST_DEVICE T ReadData(const T* from) {
+  if constexpr (requires { Memory::Read(from); }) {
+    return Memory::Read(from);
+  } else {
+    return *from;
+  }
+}
 
 }  // namespace tc

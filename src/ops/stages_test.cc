@@ -1,0 +1,222 @@
+// All-gather + GEMM taken apart: each stage alone, what it leaves compared byte for byte, many times and for several
+// loads. Ranks are threads; with a GPU (TC_TEST_BACKEND=cuda) all on GPU 0, else on the host backend.
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/data_type.h"
+#include "comm/communicator.h"
+#include "host/backend.h"
+#include "order/problem.h"
+#include "plan/plan.h"
+#ifdef TC_HAVE_CUDA
+#include <cuda_runtime_api.h>
+
+#include "cuda/backend.h"
+#endif
+
+namespace tc {
+namespace {
+
+constexpr int kIterations = 30;
+constexpr size_t kWorkspace = size_t{4} << 20;
+
+bool OnGpu() {
+  const char* backend = std::getenv("TC_TEST_BACKEND");
+  return backend != nullptr && std::strcmp(backend, "cuda") == 0;
+}
+
+// Memory of the ranks' device, and copies between it and the host.
+#ifdef TC_HAVE_CUDA
+void* DeviceAlloc(size_t bytes) {
+  if (!OnGpu()) return std::malloc(bytes);
+  void* pointer = nullptr;
+  EXPECT_EQ(cudaMalloc(&pointer, bytes), cudaSuccess);
+  return pointer;
+}
+void DeviceFree(void* pointer) {
+  if (!OnGpu()) return std::free(pointer);
+  EXPECT_EQ(cudaFree(pointer), cudaSuccess);
+}
+void CopyAny(void* to, const void* from, size_t bytes) {
+  if (!OnGpu()) return static_cast<void>(std::memcpy(to, from, bytes));
+  EXPECT_EQ(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), cudaSuccess);
+}
+#else
+void* DeviceAlloc(size_t bytes) { return std::malloc(bytes); }
+void DeviceFree(void* pointer) { std::free(pointer); }
+void CopyAny(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
+#endif
+
+Status MakeBackend(std::unique_ptr<Backend>* backend) {
+#ifdef TC_HAVE_CUDA
+  if (OnGpu()) return cuda::CudaBackend::Create(0, false, backend);
+#endif
+  *backend = std::make_unique<host::HostBackend>(0, 1);
+  return {};
+}
+
+// Small integers, so that every product and sum is exact in fp32 whatever the order.
+float ValueAt(int iteration, uint64_t row, uint64_t col) {
+  return static_cast<float>(static_cast<int>((iteration * 5 + row * 3 + col * 7) % 17) - 8);
+}
+
+struct Load {
+  std::vector<size_t> rows;  // of each rank
+  size_t n, k;
+};
+
+// One rank taking one load apart.
+class Rank {
+ public:
+  Rank(Communicator& comm, const Load& load, std::barrier<>& meet)
+      : comm_(comm), meet_(meet), shards_(GivenShards(load.rows.data(), comm.n_ranks())), n_(load.n), k_(load.k) {
+    problem_.shards = shards_;
+    problem_.n = n_;
+    problem_.k = k_;
+    problem_.lda = problem_.ldb = k_;
+    problem_.ldc = n_;
+    a_ = DeviceAlloc(shards_.rows(comm.rank()) * k_ * 4 + 4);
+    b_ = DeviceAlloc(n_ * k_ * 4);
+    c_ = DeviceAlloc(shards_.total() * n_ * 4);
+    gathered_ = DeviceAlloc(shards_.total() * k_ * 4);
+    problem_.a = a_;
+    problem_.b = b_;
+    problem_.c = c_;
+    EXPECT_TRUE(comm.backend().CreateStream(&stream_).ok());
+  }
+  ~Rank() {
+    EXPECT_TRUE(comm_.backend().DestroyStream(stream_).ok());
+    for (void* pointer : {a_, b_, c_, gathered_}) DeviceFree(pointer);
+  }
+
+  void Run(int iteration) {
+    FillInputs(iteration);
+    Launch(kStageMove, nullptr);
+    ExpectStaged(iteration);
+    Launch(kStageMove, gathered_);
+    ExpectGathered(iteration);
+    Launch(kStageCompute, nullptr);
+    ExpectProduct(iteration);
+  }
+
+ private:
+  std::vector<float> Rows(int iteration, uint64_t first, uint64_t count) const {
+    std::vector<float> rows(count * k_);
+    for (uint64_t i = 0; i < count; ++i) {
+      for (uint64_t j = 0; j < k_; ++j) rows[i * k_ + j] = ValueAt(iteration, first + i, j);
+    }
+    return rows;
+  }
+  float B(uint64_t row, uint64_t col) const { return ValueAt(comm_.rank(), row, col); }
+
+  void FillInputs(int iteration) {
+    const std::vector<float> own = Rows(iteration, shards_.begin[comm_.rank()], shards_.rows(comm_.rank()));
+    CopyAny(a_, own.data(), own.size() * 4);
+    std::vector<float> b(n_ * k_);
+    for (uint64_t i = 0; i < n_; ++i) {
+      for (uint64_t j = 0; j < k_; ++j) b[i * k_ + j] = B(i, j);
+    }
+    CopyAny(b_, b.data(), b.size() * 4);
+  }
+
+  void Launch(uint32_t stages, void* gathered) {
+    problem_.stages = stages;
+    problem_.gathered = gathered;
+    const KernelRow* row = nullptr;
+    ASSERT_TRUE(ChooseKernel(tcOpAllGatherGemm, tcFloat32, tcPlaneAuto, comm_.backend().name(), &row).ok());
+    meet_.arrive_and_wait();  // what follows may wait for every rank, what went before may wait for the device
+    const OperatorShape shape{.op = tcOpAllGatherGemm, .type = tcFloat32, .m = shards_.total(), .n = n_, .k = k_};
+    EXPECT_TRUE(
+        row->launch({.comm = comm_, .stream = stream_, .shape = shape, .problem = problem_, .slab = 1 << 12}).ok());
+    EXPECT_TRUE(comm_.backend().SynchronizeStream(stream_).ok());
+    EXPECT_TRUE(comm_.fatal().ok()) << comm_.fatal().sentence();
+    meet_.arrive_and_wait();
+  }
+
+  void ExpectStaged(int iteration) const {
+    const size_t pitch = StagedPitch(k_ * 4);
+    std::vector<std::byte> staged(shards_.total() * pitch);
+    CopyAny(staged.data(), comm_.view().workspace[comm_.rank()], staged.size());
+    const std::vector<float> all = Rows(iteration, 0, shards_.total());
+    for (uint64_t row = 0; row < shards_.total(); ++row) {
+      const bool own = row >= shards_.begin[comm_.rank()] && row < shards_.begin[comm_.rank() + 1];
+      if (own) continue;  // read where they are
+      ASSERT_EQ(std::memcmp(&staged[row * pitch], &all[row * k_], k_ * 4), 0) << "staged row " << row;
+    }
+  }
+  void ExpectGathered(int iteration) const {
+    std::vector<float> gathered(shards_.total() * k_);
+    CopyAny(gathered.data(), gathered_, gathered.size() * 4);
+    ASSERT_EQ(gathered, Rows(iteration, 0, shards_.total()));
+  }
+  void ExpectProduct(int iteration) const {
+    std::vector<float> c(shards_.total() * n_);
+    CopyAny(c.data(), c_, c.size() * 4);
+    for (uint64_t i = 0; i < shards_.total(); ++i) {
+      for (uint64_t j = 0; j < n_; ++j) {
+        float sum = 0;
+        for (uint64_t kk = 0; kk < k_; ++kk) sum += ValueAt(iteration, i, kk) * B(j, kk);
+        ASSERT_EQ(c[i * n_ + j], sum) << "element " << i << ", " << j;
+      }
+    }
+  }
+
+  Communicator& comm_;
+  std::barrier<>& meet_;
+  const Shards shards_;
+  const size_t n_, k_;
+  AllGatherGemmProblem problem_;
+  void *a_, *b_, *c_, *gathered_;
+  tcStream_t stream_ = nullptr;
+};
+
+void TakeApart(const Load& load) {
+  const int n_ranks = static_cast<int>(load.rows.size());
+  UniqueId id;
+  ASSERT_TRUE(MakeUniqueId(&id).ok());
+  CommSettings settings;
+  settings.workspace_bytes = kWorkspace;
+  settings.timeout = settings.entry_timeout = std::chrono::seconds(20);
+  settings.init_timeout = std::chrono::seconds(20);
+  std::barrier<> meet(n_ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < n_ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::unique_ptr<Backend> backend;
+      std::shared_ptr<Communicator> comm;
+      ASSERT_TRUE(MakeBackend(&backend).ok());
+      const Status made = Communicator::Create(id, n_ranks, rank, settings, std::move(backend), &comm);
+      ASSERT_TRUE(made.ok()) << made.sentence();
+      Rank taker(*comm, load, meet);
+      for (int iteration = 0; iteration < kIterations; ++iteration) taker.Run(iteration);
+      meet.arrive_and_wait();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Stages, EachLeavesExactlyWhatTheNextNeeds) {
+  if (OnGpu() && std::getenv("CUDA_DEVICE_MAX_CONNECTIONS") == nullptr)
+    ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+#ifdef TC_HAVE_CUDA
+  Status why;
+  if (OnGpu() && !cuda::IsAvailable(&why)) GTEST_SKIP() << "no GPU";
+#endif
+  const Load loads[] = {
+      {{64, 64}, 32, 16},         // whole chunks
+      {{130, 7}, 40, 33},         // uneven, rows off 16 bytes
+      {{0, 200, 3}, 130, 20},     // a rank without rows, blocks of several ranks
+      {{65, 65, 65, 65}, 17, 5},  // one row more than a chunk
+      {{1, 1, 1, 1, 1}, 3, 1},    // one row each
+  };
+  for (const Load& load : loads) TakeApart(load);
+}
+
+}  // namespace
+}  // namespace tc

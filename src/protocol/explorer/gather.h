@@ -1,0 +1,269 @@
+// Scenarios of operators that push: all-gather (with election, or with moves claimed as in the kernels), barrier,
+// broadcast, in any order.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "order/chunks.h"
+#include "protocol/election.h"
+#include "protocol/explorer/block.h"
+#include "protocol/explorer/explorer.h"
+
+namespace tc::explorer {
+
+enum class Kind {
+  kBarrier,
+  kGather,     // every block contributes to every chunk; the last announces it
+  kClaimed,    // blocks claim chunks, as the kernels do
+  kBroadcast,  // from rank 0
+};
+
+struct Operation {
+  Kind kind = Kind::kGather;
+  int chunks = 2;
+  int blocks = 2;  // of its grid
+  bool operator==(const Operation&) const = default;
+};
+
+struct GatherOptions {
+  int ranks = 2;
+  std::vector<Operation> operations;
+  Sequence start = 0;
+  bool early = false;  // two staging halves, entered early (P8)
+  Limits limits = Limits::kNever;
+  int absent = -1;           // a rank that never comes
+  int aborter = -1;          // a rank on which somebody calls tcCommAbort, at any time
+  bool one_resident = false; // a grid's blocks run one after the other
+  bool differ = false;       // rank 1 calls other operators
+  Mutation mutation = Mutation::kNone;
+};
+
+// One word of data per (half, producer, chunk, part); a part is written by one block.
+struct Staging {
+  uint64_t* words[kMaxRanks] = {};
+  uint32_t* elections[kMaxRanks] = {};  // per (consumer, chunk)
+  uint64_t* left[kMaxRanks] = {};       // operators that a rank's block 0 has left
+  StallReport* report[kMaxRanks] = {};
+  int grid[kMaxRanks] = {};  // barrier: a kernel starts when the one before it has ended
+  int ranks = 0;
+  int chunks = 0;
+  int parts = 0;
+
+  uint64_t* Place(int rank, uint64_t half, int producer, int chunk, int part) const {
+    return words[rank] + (((half * ranks + producer) * chunks + chunk) * parts + part);
+  }
+};
+
+constexpr uint64_t Content(Sequence epoch, int producer, int chunk, int part) {
+  return epoch * 1000 + static_cast<uint64_t>(producer * 100 + chunk * 10 + part);
+}
+
+// One block's part in the operators of a rank.
+template <class Memory>
+class GatherBlock {
+ public:
+  GatherBlock(const GatherOptions& options, const Staging& staging, const RankView& view, int index)
+      : options_(options), staging_(staging), view_(view), index_(index) {}
+
+  uint64_t Run() {
+    for (const Operation& operation : options_.operations) {
+      if (index_ < operation.blocks && !RunOne(operation)) return ending_;
+      ++number_;
+      Memory::SyncThreads(staging_.grid[view_.rank]);
+    }
+    return kEnded;
+  }
+
+ private:
+  using B = Block<Memory>;
+
+  bool RunOne(Operation operation) {
+    if (options_.differ && view_.rank == 1) operation.chunks = 1;
+    B block(view_, index_, operation.blocks, options_.mutation);
+    block.set_report(staging_.report[view_.rank]);
+    AwaitResidency(block);
+    ++calls_;
+    OperatorShape shape;
+    shape.m = static_cast<uint64_t>(operation.kind) * 100 + operation.chunks;
+    bool fine = block.Enter(shape, options_.early && operation.kind != Kind::kBarrier);
+    if (fine && operation.kind == Kind::kGather) fine = Gather(block, operation);
+    if (fine && operation.kind == Kind::kClaimed) fine = GatherClaimed(block, operation);
+    if (fine && operation.kind == Kind::kBroadcast) fine = Broadcast(block, operation);
+    ending_ = block.ending();
+    if (!fine && ending_ != kRefusedCall) return false;
+    block.Leave();
+    if (options_.one_resident && index_ == 0) Memory::StoreReleaseGpu(staging_.left[view_.rank], number_ + 1);
+    return true;
+  }
+
+  void AwaitResidency(B& block) {
+    if (!options_.one_resident || index_ == 0) return;
+    const uint64_t* left = staging_.left[view_.rank];
+    block.Await("a free SM", [=, this] { return Memory::LoadAcquireGpu(left) > number_; }, UINT64_MAX);
+  }
+
+  uint64_t Half(const B& block) const {
+    if (!options_.early || options_.mutation == Mutation::kOneBuffer) return 0;
+    return options_.mutation == Mutation::kParityPerBlock ? calls_ % 2 : block.epoch() % 2;
+  }
+
+  void WriteParts(const B& block, int consumer, int chunk, int first, int stride) {
+    for (int part = first; part < staging_.parts; part += stride) {
+      WriteData<Memory>(staging_.Place(consumer, Half(block), view_.rank, chunk, part),
+                        Content(block.epoch(), view_.rank, chunk, part));
+    }
+  }
+
+  void Raise(const B& block, int consumer, int chunk) {
+    if (options_.mutation == Mutation::kTwoRanksOneSlot) {
+      Signal<Memory>(&view_.control[consumer]->from.watermark[consumer].chunk[chunk], block.epoch());
+    } else {
+      RaiseWatermark<Memory>(view_, consumer, chunk, block.epoch());
+    }
+    if (options_.mutation == Mutation::kCoarseChunkEarly) RaiseWatermark<Memory>(view_, consumer, 1, block.epoch());
+  }
+
+  void Contribute(const B& block, int consumer, int chunk) {
+    const auto elected = [&] {
+      uint32_t* counter = &staging_.elections[view_.rank][consumer * staging_.chunks + chunk];
+      return options_.mutation == Mutation::kNoElection || Elect<Memory>(counter, static_cast<uint32_t>(block.blocks()));
+    };
+    if (options_.mutation == Mutation::kSignalBeforeData) {
+      if (elected()) Raise(block, consumer, chunk);
+      WriteParts(block, consumer, chunk, block.index(), block.blocks());
+    } else {
+      WriteParts(block, consumer, chunk, block.index(), block.blocks());
+      if (elected()) Raise(block, consumer, chunk);
+    }
+  }
+
+  bool Take(B& block, int producer, int chunk, int signaller) {
+    if (!block.AwaitChunk(signaller, chunk)) return false;
+    for (int part = 0; part < staging_.parts; ++part) {
+      const uint64_t seen = ReadData<Memory>(staging_.Place(view_.rank, Half(block), producer, chunk, part));
+      if (seen != Content(block.epoch(), producer, chunk, part)) Memory::Fail("reads data of another epoch or place");
+    }
+    if (options_.mutation == Mutation::kSlotReset) {
+      Memory::StoreRelaxed(&view_.own().from.watermark[signaller].chunk[chunk], Sequence{0});
+    }
+    return true;
+  }
+
+  bool Gather(B& block, const Operation& operation) {
+    for (int step = 0; step + 1 < view_.n_ranks; ++step) {
+      const int consumer = PushDestination(view_.rank, step, view_.n_ranks);
+      for (int chunk = 0; chunk < operation.chunks; ++chunk) Contribute(block, consumer, chunk);
+    }
+    for (int step = 0; step + 1 < view_.n_ranks; ++step) {
+      const int producer = ArrivalSource(view_.rank, step, view_.n_ranks);
+      for (int chunk = block.index(); chunk < operation.chunks; chunk += block.blocks()) {
+        if (!Take(block, producer, chunk, producer)) return false;
+      }
+    }
+    return true;
+  }
+
+  // Pushes first, then what waits, as AllGatherPush does.
+  bool GatherClaimed(B& block, const Operation& operation) {
+    const int pushes = operation.chunks * (view_.n_ranks - 1);
+    for (;;) {
+      const int move = static_cast<int>(Memory::AddRelaxedGpu(&block.local().moves, uint32_t{1}));
+      const int step = move % pushes / operation.chunks;
+      const int chunk = move % operation.chunks;
+      if (move < pushes) {
+        const int consumer = PushDestination(view_.rank, step, view_.n_ranks);
+        WriteParts(block, consumer, chunk, 0, 1);
+        Raise(block, consumer, chunk);
+      } else if (move < 2 * pushes) {
+        const int producer = ArrivalSource(view_.rank, step, view_.n_ranks);
+        if (!Take(block, producer, chunk, producer)) return false;
+      } else {
+        return true;
+      }
+    }
+  }
+
+  bool Broadcast(B& block, const Operation& operation) {
+    const bool relayed = options_.mutation == Mutation::kFlagThroughThirdRank;
+    for (int chunk = 0; chunk < operation.chunks; ++chunk) {
+      if (view_.rank == 0) {
+        for (int consumer = 1; consumer < view_.n_ranks; ++consumer) {
+          WriteParts(block, consumer, chunk, 0, 1);
+          if (!relayed) Raise(block, consumer, chunk);
+        }
+        if (relayed) Raise(block, 1, chunk);
+        continue;
+      }
+      if (!Take(block, 0, chunk, relayed ? view_.rank - 1 : 0)) return false;
+      if (relayed && view_.rank + 1 < view_.n_ranks) Raise(block, view_.rank + 1, chunk);
+    }
+    return true;
+  }
+
+  const GatherOptions& options_;
+  const Staging& staging_;
+  RankView view_;
+  int index_;
+  uint64_t number_ = 0;
+  uint64_t calls_ = 0;
+  uint64_t ending_ = kEnded;
+};
+
+// The host thread that reads a rank's stall record.
+template <class Memory>
+uint64_t ReadStall(const RankView& view, const StallReport* report, int absent) {
+  Block<Memory> host(view, 0, 1, Mutation::kNone);
+  if (host.Await("a stall record", [=] { return HasStalled<Memory>(*report); }, UINT64_MAX) != WaitResult::kReached) {
+    return kGaveUp;
+  }
+  if (ReadData<Memory>(&report->stall).peer != absent) Memory::Fail("the stall record names another rank");
+  return kEnded;
+}
+
+template <class Memory>
+World GatherWorld(const GatherOptions& options) {
+  World world(options.ranks, options.limits);
+  auto staging = std::make_shared<Staging>();
+  int blocks = 1;
+  staging->ranks = options.ranks;
+  staging->parts = 1;
+  for (const Operation& operation : options.operations) {
+    blocks = std::max(blocks, operation.blocks);
+    staging->chunks = std::max(staging->chunks, operation.chunks);
+    if (operation.kind == Kind::kGather) staging->parts = std::max(staging->parts, operation.blocks);
+  }
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    world.AddControl(rank, options.start);
+    const size_t chunks = static_cast<size_t>(options.ranks) * staging->chunks;
+    staging->words[rank] = world.NewArray<uint64_t>(rank, "staging", 2 * chunks * staging->parts);
+    staging->elections[rank] = world.NewArray<uint32_t>(rank, "elections", chunks);
+    staging->left[rank] = world.NewArray<uint64_t>(rank, "left", 1);
+    staging->report[rank] = world.NewArray<StallReport>(rank, "report", 1);
+    staging->grid[rank] = world.AddBarrier(blocks);
+  }
+  const auto shared = std::make_shared<const GatherOptions>(options);
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    if (rank == options.absent) continue;
+    const RankView view = world.view(rank);
+    for (int index = 0; index < blocks; ++index) {
+      world.AddThread(rank, "block " + std::to_string(index), [=] {
+        return GatherBlock<Memory>(*shared, *staging, view, index).Run();
+      });
+    }
+    if (options.absent >= 0) {
+      world.AddThread(rank, "host thread", [=, report = staging->report[rank]] {
+        return ReadStall<Memory>(view, report, shared->absent);
+      });
+    }
+    if (rank == options.aborter) {
+      world.AddThread(rank, "aborting thread", [=]() -> uint64_t {
+        PublishAbort<Memory>(view);
+        return kEnded;
+      });
+    }
+  }
+  return world;
+}
+
+}  // namespace tc::explorer

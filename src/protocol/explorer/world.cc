@@ -1,0 +1,141 @@
+#include "protocol/explorer/world.h"
+
+#include <cstring>
+#include <stdexcept>
+
+namespace tc::explorer {
+namespace {
+
+thread_local World* current_world = nullptr;
+
+constexpr int kMaxThreads = 32;
+
+std::string Indexed(const char* name, size_t index) { return std::string(name) + "[" + std::to_string(index) + "]"; }
+
+std::string NameInEntry(size_t offset) {
+  const size_t record = offset % sizeof(EntrySlot);
+  const size_t field = record % sizeof(EntryRecord);
+  std::string name = Indexed("entry", offset / sizeof(EntrySlot)) + Indexed(".record", record / sizeof(EntryRecord));
+  if (field >= offsetof(EntryRecord, sentence)) return name + ".sentence";
+  if (field >= offsetof(EntryRecord, rejected)) return name + ".rejected";
+  if (field >= offsetof(EntryRecord, destination)) return name + ".destination";
+  return name + (field >= offsetof(EntryRecord, shape) ? ".shape" : ".epoch");
+}
+
+std::string NameInLocal(size_t offset) {
+  if (offset >= offsetof(LocalBlock, gate)) return Indexed("gate", (offset - offsetof(LocalBlock, gate)) / 4);
+  constexpr struct {
+    size_t offset;
+    const char* name;
+  } kFields[] = {{offsetof(LocalBlock, finished), "finished"}, {offsetof(LocalBlock, moves), "moves"},
+                 {offsetof(LocalBlock, tiles), "tiles"},       {offsetof(LocalBlock, tickets), "tickets"},
+                 {offsetof(LocalBlock, dead), "dead"},         {offsetof(LocalBlock, verdict), "verdict"}};
+  for (const auto& field : kFields) {
+    if (offset >= field.offset) return field.name;
+  }
+  return "epoch";
+}
+
+std::string NameInControl(size_t offset) {
+  if (offset >= offsetof(ControlBlock, local)) return NameInLocal(offset - offsetof(ControlBlock, local));
+  if (offset < offsetof(PeerBlock, watermark)) return NameInEntry(offset);
+  offset -= offsetof(PeerBlock, watermark);
+  return Indexed("watermark", offset / sizeof(WatermarkRow)) + Indexed(".chunk", offset % sizeof(WatermarkRow) / 8);
+}
+
+}  // namespace
+
+World& CurrentWorld() { return *current_world; }
+WorldScope::WorldScope(World& world) : before_(current_world) { current_world = &world; }
+WorldScope::~WorldScope() { current_world = before_; }
+
+void World::AddRegion(const void* begin, size_t bytes, int home, std::function<std::string(size_t)> name) {
+  const auto* first = static_cast<const std::byte*>(begin);
+  regions_[first] = {first, bytes, home, std::move(name)};
+}
+
+void World::AddControl(int rank, Sequence epoch) {
+  auto control = std::make_shared<ControlBlock>();
+  auto abort = std::make_shared<AbortBlock>();
+  control->local.epoch = epoch;
+  for (int writer = 0; writer < n_ranks_; ++writer) {
+    EntryRecord* const records = control->from.entry[writer].record;
+    records[epoch % 2].epoch = epoch;
+    records[(epoch + 1) % 2].epoch = epoch > 0 ? epoch - 1 : 0;
+  }
+  AddRegion(control.get(), sizeof(ControlBlock), rank, NameInControl);
+  AddRegion(abort.get(), sizeof(AbortBlock), rank,
+            [](size_t offset) { return Indexed("abort", offset / sizeof(AbortSlot)); });
+  control_[rank] = control.get();
+  abort_[rank] = abort.get();
+  owned_.push_back(std::move(control));
+  owned_.push_back(std::move(abort));
+}
+
+RankView World::view(int rank) const {
+  RankView view{.rank = rank, .n_ranks = n_ranks_};
+  for (int peer = 0; peer < n_ranks_; ++peer) {
+    view.control[peer] = control_[peer];
+    view.abort[peer] = abort_[peer];
+  }
+  return view;
+}
+
+void World::AddThread(int rank, const std::string& name, std::function<uint64_t()> code) {
+  if (threads_.size() == kMaxThreads) throw std::logic_error("too many simulated threads");
+  WorldScope scope(*this);
+  threads_.push_back({"rank " + std::to_string(rank) + " " + name, rank,
+                      Program(std::move(code), limits_ != Limits::kNever)});
+}
+
+int World::AddBarrier(int participants) {
+  barriers_.push_back(participants);
+  return static_cast<int>(barriers_.size()) - 1;
+}
+
+int World::LocationOf(const void* address, size_t bytes, bool is_data) {
+  const auto [at, is_new] = location_at_.try_emplace(address, static_cast<int>(locations_.size()));
+  if (!is_new) {
+    const Location& known = locations_[at->second];
+    if (known.bytes != bytes || known.is_data != is_data) {
+      throw std::logic_error(known.name + " is accessed in two ways");
+    }
+    return at->second;
+  }
+  const auto* byte = static_cast<const std::byte*>(address);
+  auto region = regions_.upper_bound(byte);
+  if (region == regions_.begin()) throw std::logic_error("access outside the simulated memory");
+  const Region& in = (--region)->second;
+  const auto offset = static_cast<size_t>(byte - in.begin);
+  if (offset + bytes > in.bytes) throw std::logic_error("access outside the simulated memory");
+  Location location{.name = "rank " + std::to_string(in.home) + " " + in.name(offset), .home = in.home};
+  location.bytes = bytes;
+  location.is_data = is_data;
+  location.component = component_home_.size();
+  component_home_.push_back(in.home);
+  component_thread_.push_back(-1);
+  if (bytes <= sizeof(uint64_t)) std::memcpy(&location.initial, address, bytes);
+  locations_.push_back(location);
+  return at->second;
+}
+
+size_t World::AccessComponent(int thread, bool async, int home) {
+  const size_t key = (static_cast<size_t>(thread) * 2 + async) * kMaxRanks + home;
+  const auto [at, is_new] = access_component_.try_emplace(key, component_home_.size());
+  if (is_new) {
+    component_home_.push_back(home);
+    component_thread_.push_back(thread);
+  }
+  return at->second;
+}
+
+uint64_t World::NumberOf(std::string_view bytes) {
+  if (bytes.find_first_not_of('\0') == std::string_view::npos) return 0;
+  const auto at = content_number_.find(bytes);
+  if (at != content_number_.end()) return at->second;
+  contents_.emplace_back(bytes);
+  content_number_.emplace(bytes, contents_.size() - 1);
+  return contents_.size() - 1;
+}
+
+}  // namespace tc::explorer
