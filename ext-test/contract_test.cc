@@ -431,7 +431,13 @@ TEST_F(Contract, TheDeathOfARankEndsTheOthersWithinASecondAndANewCommunicatorWor
           // The victim lives until all have finished their first operator.
           const milliseconds death(300);
           std::this_thread::sleep_for(rank == victim ? death : before ? 2 * death : milliseconds(0));
-          if (rank == victim) ::kill(::getpid(), SIGKILL);
+          if (rank == victim) {
+            if (::fork() == 0) {  // a worker of the victim's, which outlives it and holds its connections open
+              ::sleep(2);
+              ::_exit(0);
+            }
+            ::kill(::getpid(), SIGKILL);
+          }
           const auto start = steady_clock::now();
           const tcResult_t queued = tcBarrier(comm, TestStream());
           EXPECT_EQ(queued != tcSuccess ? queued : tcStreamSynchronize(comm, TestStream()), tcRemoteError);
@@ -460,13 +466,166 @@ TEST_F(Contract, ARankThatNeverEntersIsNamedAndTheWaitEnds) {
   RunRanks(
       Launch::kThreads, 2,
       [](int rank, tcComm_t comm) {
-        if (rank == 1) return;
+        if (rank == 1) {
+          std::this_thread::sleep_for(milliseconds(600));
+          return;
+        }
         TC_EXPECT_OK(tcBarrier(comm, TestStream()));
         EXPECT_EQ(tcStreamSynchronize(comm, TestStream()), tcTimeout);
         const std::string said = tcGetLastError(comm);
         EXPECT_NE(said.find("waited 0.2 s for rank 1 to enter"), std::string::npos) << said;
       },
       config);
+}
+
+TEST_F(Contract, ARankThatHasLeftIsNotWaitedFor) {
+  if (OnGpu()) GTEST_SKIP() << "kernels find out by their time limit";
+  RunRanks(Launch::kThreads, 2, [](int rank, tcComm_t comm) {
+    if (rank == 1) return;
+    const auto start = steady_clock::now();
+    TC_EXPECT_OK(tcBarrier(comm, TestStream()));
+    EXPECT_EQ(tcStreamSynchronize(comm, TestStream()), tcRemoteError);
+    EXPECT_NE(std::string(tcGetLastError(comm)).find("rank 1 has destroyed"), std::string::npos)
+        << tcGetLastError(comm);
+    EXPECT_LT(steady_clock::now() - start, milliseconds(2000));
+  });
+}
+
+// A peer whose operator ran into its limit tells the others, who would wait for it.
+TEST_F(Contract, ATimeLimitOnOneRankEndsAllOfThem) {
+  tcUniqueId id;
+  TC_EXPECT_OK(tcGetUniqueId(&id));
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.emplace_back([&, rank] {
+      tcConfig_t config = TestConfig();
+      config.entryTimeoutMs = rank == 0 ? 200 : 60'000;
+      RunRank(3, id, rank, config, [&](int, tcComm_t comm) {
+        if (rank == 2) {
+          std::this_thread::sleep_for(milliseconds(1500));
+          return;
+        }
+        const auto start = steady_clock::now();
+        TC_EXPECT_OK(tcBarrier(comm, TestStream()));
+        EXPECT_EQ(tcStreamSynchronize(comm, TestStream()), rank == 0 ? tcTimeout : tcRemoteError);
+        EXPECT_LT(steady_clock::now() - start, milliseconds(1200));
+      });
+    });
+  }
+  for (std::thread& each : ranks) each.join();
+}
+
+// The first slab decides for all of them, on every rank.
+TEST_F(Contract, AnOperatorOfManySlabsThatIsRefusedLeavesTheCommunicatorUsable) {
+  tcConfig_t config = TestConfig();
+  config.workspaceBytes = 1 << 16;
+  RunRanks(
+      Launch::kThreads, 2,
+      [](int rank, tcComm_t comm) {
+        constexpr size_t kCount = 1 << 18;
+        std::vector<float> mine(kCount + 1), all(2 * kCount + 2);
+        for (const bool null : {true, false}) {
+          const bool odd = rank == 1;
+          const tcResult_t called = tcAllGather(mine.data(), odd && null ? nullptr : all.data(),
+                                                kCount + (odd && !null ? 1 : 0), tcFloat32, comm, TestStream());
+          EXPECT_EQ(called, odd && null ? tcInvalidArgument : tcSuccess);
+          const tcResult_t expected = null ? (odd ? tcSuccess : tcInvalidArgument) : tcInvalidUsage;
+          EXPECT_EQ(tcStreamSynchronize(comm, TestStream()), expected);
+          ExpectUsable(rank, comm);
+        }
+      },
+      config);
+}
+
+TEST_F(Contract, CallsOfOneCommunicatorInAGroupKeepTheirOrder) {
+  constexpr int kRanks = 2;
+  const tcConfig_t config = TestConfig();
+  tcComm_t comms[kRanks], parts[kRanks];
+  tcWindow_t windows[kRanks][2];
+  void* memory[kRanks];
+  TC_EXPECT_OK(tcInitCommAll(comms, kRanks, nullptr, &config));
+  for (void*& each : memory) TC_EXPECT_OK(tcMemAlloc(&each, 4096));
+  for (int round = 0; round < 50; ++round) {
+    TC_EXPECT_OK(tcGroupStart());
+    for (int rank = 0; rank < kRanks; ++rank) {
+      TC_EXPECT_OK(tcCommRegister(comms[rank], memory[rank], 4096, &windows[rank][0]));
+      TC_EXPECT_OK(tcCommSplit(comms[rank], 0, rank, &parts[rank], nullptr));
+      TC_EXPECT_OK(tcCommRegister(comms[rank], memory[rank], 64, &windows[rank][1]));
+    }
+    TC_EXPECT_OK(tcGroupEnd());
+    TC_EXPECT_OK(tcGroupStart());
+    for (int rank = 0; rank < kRanks; ++rank) {
+      for (tcWindow_t window : windows[rank]) TC_EXPECT_OK(tcCommDeregister(comms[rank], window));
+    }
+    TC_EXPECT_OK(tcGroupEnd());
+    for (tcComm_t part : parts) TC_EXPECT_OK(tcCommDestroy(part));
+  }
+  for (int rank = 0; rank < kRanks; ++rank) {
+    TC_EXPECT_OK(tcCommDestroy(comms[rank]));
+    TC_EXPECT_OK(tcMemFree(memory[rank]));
+  }
+}
+
+TEST_F(Contract, ACallThatIsWrongInItselfFailsItsGroup) {
+  tcUniqueId id;
+  TC_EXPECT_OK(tcGetUniqueId(&id));
+  const tcConfig_t config = TestConfig();
+  tcComm_t comms[2];
+  const auto start = steady_clock::now();
+  TC_EXPECT_OK(tcGroupStart());
+  TC_EXPECT_OK(tcInitComm(&comms[0], 2, &id, 0, &config));
+  EXPECT_FAILS(tcInitComm(&comms[1], 2, &id, 2, &config), tcInvalidArgument, "rank is 2");
+  EXPECT_FAILS(tcGroupEnd(), tcInvalidArgument, "rank is 2");
+  EXPECT_LT(steady_clock::now() - start, milliseconds(1000));
+}
+
+// A bad argument of a collective host call on one rank is an error on all, at once, and harms nobody.
+TEST_F(Contract, ABadHostCallOnOneRankFailsOnAllAndHarmsNone) {
+  RunRanks(Launch::kThreads, 2, [](int rank, tcComm_t comm) {
+    void* memory = nullptr;
+    TC_EXPECT_OK(tcMemAlloc(&memory, 64));
+    tcWindow_t window = nullptr;
+    tcComm_t part = nullptr;
+    EXPECT_FAILS(tcCommRegister(comm, memory, 64, rank == 1 ? nullptr : &window), tcInvalidArgument, "window is NULL");
+    EXPECT_FAILS(tcCommSplit(comm, rank == 1 ? -5 : 0, 0, &part, nullptr), tcInvalidArgument, "color is -5");
+    ExpectUsable(rank, comm);
+    TC_EXPECT_OK(tcCommRegister(comm, memory, 64, &window));
+    TC_EXPECT_OK(tcCommDeregister(comm, window));
+    TC_EXPECT_OK(tcMemFree(memory));
+  });
+}
+
+TEST_F(Contract, ExtremeSizesAreRefusedNotWrapped) {
+  tcUniqueId id;
+  tcComm_t comm = nullptr;
+  TC_EXPECT_OK(tcGetUniqueId(&id));
+  tcConfig_t config = TestConfig();
+  config.workspaceBytes = SIZE_MAX - 7;
+  EXPECT_FAILS(tcInitComm(&comm, 1, &id, 0, &config), tcInvalidArgument, "workspaceBytes");
+  comm = OneRank();
+  float one = 0;
+  EXPECT_FAILS(tcFusedAllGatherGemm(nullptr, &one, nullptr, 0, 1, size_t{1} << 62, tcFloat32, nullptr, comm, nullptr),
+               tcInvalidArgument, "address");
+  tcOpDesc_t desc;
+  TC_OP_DESC_INIT(&desc);
+  desc.op = -1;
+  EXPECT_FAILS(tcOpSupported(comm, &desc), tcInvalidArgument, "op -1");
+  TC_EXPECT_OK(tcCommDestroy(comm));
+}
+
+// Errors are still told after main has returned.
+void FailLate() {
+  const tcResult_t result = tcCommDestroy(nullptr);
+  ::_exit(result == tcInvalidArgument && std::strstr(tcGetLastError(nullptr), "NULL") != nullptr ? 0 : 1);
+}
+TEST_F(Contract, CallsFromAnAtexitHandlerAreSafe) {
+  EXPECT_EXIT(
+      {
+        (void)tcCommDestroy(nullptr);
+        std::atexit(FailLate);
+        std::exit(3);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(Contract, AFinalizedCommunicatorOnlyLetsItselfBeDestroyed) {

@@ -14,6 +14,9 @@
  *  - tcInvalidArgument, tcInvalidUsage and tcUnsupported have no effect and leave the communicator usable. Every other
  *    error but tcInProgress ends it: only the error getters, tcCommAbort and tcCommDestroy are then of use.
  *  - A communicator is driven by one thread at a time; tcCommAbort and the error getters may run beside other calls.
+ *  - A child made by fork cannot use its parent's communicators, and must not use the library at all when another
+ * thread of the parent was inside it at the fork.
+ *  - Registrations and operators of one communicator have one common order on all ranks.
  *  - Sizes are 64-bit and counted in elements unless the name says bytes.
  *  - Every function exists a second time with the prefix ptc: tc* is a weak alias that a profiler may interpose.
  */
@@ -439,8 +442,8 @@ tcResult_t tcAllToAllV(const void* sendbuff, const size_t* sendcounts, const siz
 /* Gathers a over the ranks and multiplies: c [m,n] on every rank from its own b [n,k].
    a: [mRank,k], this rank's rows of the whole a [m,k]: rank r owns rows [r·ceil(m/R), min(m, (r+1)·ceil(m/R))), or
    config->rowsPerRank[r] rows. A rank without rows may pass a = NULL. m, n and k are the whole operator's, the same on
-   every rank; so is type: tcFloat32, tcFloat16 or tcBfloat16. m = 0 or n = 0 succeeds and writes nothing; k = 0 is
-   tcInvalidArgument. c must not overlap a, b or gatheredA. */
+   every rank; so is type: tcFloat32, tcFloat16 or tcBfloat16. m = 0 or n = 0 succeeds and writes nothing but gatheredA;
+   k = 0 is tcInvalidArgument. c must not overlap a, b or gatheredA. */
 tcResult_t tcFusedAllGatherGemm(const void* a, const void* b, void* c, size_t m, size_t n, size_t k, tcDataType_t type,
                                 const tcGemmConfig_t* config, tcComm_t comm, tcStream_t stream);
 /* Each rank multiplies its slice of k: a [m,k], b [n,k]; the sum over ranks is scattered by rows: c [mRank,n]. */

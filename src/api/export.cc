@@ -7,10 +7,14 @@
 namespace tc::api {
 namespace {
 
-std::string& MutableThreadError() {
-  thread_local std::string sentence;
-  return sentence;
-}
+// Plain arrays: they outlive every destructor, so that a call from an atexit handler still finds them.
+struct Sentence {
+  char text[2048];
+
+  void Set(const std::string& sentence) { text[sentence.copy(text, sizeof(text) - 1)] = '\0'; }
+};
+thread_local Sentence thread_error{};
+thread_local Sentence lent{};
 
 }  // namespace
 
@@ -24,7 +28,12 @@ HandleTable<tcWindow_t, WindowHandle>& WindowHandles() {
   return *windows;
 }
 
-const std::string& ThreadError() { return MutableThreadError(); }
+const char* ThreadError() { return thread_error.text; }
+
+const char* Lend(const std::string& sentence) {
+  lent.Set(sentence);
+  return lent.text;
+}
 
 tcResult_t Report(const char* function, const Status& status, Communicator* comm) {
   if (status.ok()) return tcSuccess;
@@ -33,7 +42,7 @@ tcResult_t Report(const char* function, const Status& status, Communicator* comm
   sentence += std::string(function) + ": " + status.sentence();
   if (comm != nullptr) comm->SetLastError(sentence);
   Log(tcLogError, "%s", sentence.c_str());
-  MutableThreadError() = std::move(sentence);
+  thread_error.Set(sentence);
   return status.code();
 }
 

@@ -1,10 +1,8 @@
 // How a function of tc.h is defined, and how it reports.
 #pragma once
 
-#include <exception>
-#include <new>
-
 #include "base/handle_table.h"
+#include "base/no_throw.h"
 #include "base/status.h"
 #include "comm/communicator.h"
 #include "tc.h"
@@ -30,25 +28,16 @@ HandleTable<tcWindow_t, WindowHandle>& WindowHandles();
 tcResult_t Report(const char* function, const Status& status, Communicator* comm = nullptr);
 
 // The thread's last sentence.
-const std::string& ThreadError();
+const char* ThreadError();
+
+// Keeps a sentence for the caller until the thread's next call.
+const char* Lend(const std::string& sentence);
 
 // tcInvalidArgument for an output argument that is NULL.
 Status CheckOutput(const char* name, const void* ptr);
 
 // A live communicator, or the reason why it is none.
 Status FindComm(tcComm_t handle, std::shared_ptr<Communicator>* comm);
-
-// What `act` returns; an exception (no memory, no thread to be had) becomes tcSystemError and does not cross the ABI.
-template <class Act>
-Status NoThrow(const Act& act) {
-  try {
-    return act();
-  } catch (const std::bad_alloc&) {
-    return Error(tcSystemError, "out of memory");
-  } catch (const std::exception& failure) {
-    return Error(tcSystemError, "%s; this process may have reached a limit of threads or memory", failure.what());
-  }
-}
 
 // Calls act(communicator) for a live communicator and reports what it returns.
 template <class Act>

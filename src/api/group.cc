@@ -1,5 +1,7 @@
 #include "api/group.h"
 
+#include <algorithm>
+#include <future>
 #include <thread>
 #include <utility>
 
@@ -8,42 +10,96 @@
 namespace tc::api {
 namespace {
 
-struct Group {
-  int depth = 0;
-  std::vector<std::function<Status()>> calls;
+struct HeldCall {
+  std::shared_ptr<Communicator> comm;  // NULL: belongs to none yet
+  Call call;
 };
 
-Group& ThreadGroup() {
-  thread_local Group group;
-  return group;
+struct Group {
+  int depth = 0;
+  Status refused;
+  std::vector<HeldCall> calls;
+};
+
+// A plain pointer, so that a thread's end, or the process's, runs no destructor that a late call could meet.
+thread_local Group* thread_group = nullptr;
+
+bool InGroup() { return thread_group != nullptr; }
+
+Call Guarded(const char* function, const std::shared_ptr<Communicator>& comm, Call call) {
+  return [=] {
+    const Status status = NoThrow(call);
+    if (status.ok() || comm == nullptr) return status;
+    comm->SetLastError(comm->Who() + ": " + function + ": " + status.sentence());
+    return status;
+  };
+}
+
+// The calls of one communicator keep their order and follow each other; those of different ones run side by side.
+std::vector<Call> ChainByCommunicator(const std::vector<HeldCall>& held) {
+  std::vector<std::pair<const Communicator*, std::vector<Call>>> chains;
+  for (const HeldCall& each : held) {
+    const auto chain = std::find_if(chains.begin(), chains.end(), [&](const auto& candidate) {
+      return each.comm != nullptr && candidate.first == each.comm.get();
+    });
+    if (chain != chains.end()) {
+      chain->second.push_back(each.call);
+    } else {
+      chains.push_back({each.comm.get(), {each.call}});
+    }
+  }
+  std::vector<Call> calls;
+  for (auto& chain : chains) {
+    calls.push_back([links = std::move(chain.second)] {
+      Status first;
+      for (const Call& link : links) {  // all of them: the other ranks make theirs
+        const Status status = link();
+        if (first.ok()) first = status;
+      }
+      return first;
+    });
+  }
+  return calls;
 }
 
 }  // namespace
 
-bool InGroup() { return ThreadGroup().depth > 0; }
-
-tcResult_t Collective(const char* function, std::function<Status()> call) {
-  if (!InGroup()) return Report(function, NoThrow(call));
-  ThreadGroup().calls.push_back([function, call = std::move(call)] {
-    const Status status = NoThrow(call);
-    return status.ok() ? status : Status(status.code(), std::string(function) + ": " + status.sentence());
-  });
+tcResult_t Collective(const char* function, std::shared_ptr<Communicator> comm, Call call) {
+  Call guarded = Guarded(function, comm, std::move(call));
+  if (!InGroup()) return Report(function, guarded(), comm.get());
+  thread_group->calls.push_back({std::move(comm), [function, guarded = std::move(guarded)] {
+                                   const Status status = guarded();
+                                   return status.ok()
+                                              ? status
+                                              : Status(status.code(), std::string(function) + ": " + status.sentence());
+                                 }});
   return tcSuccess;
 }
 
-Status RunTogether(const std::vector<std::function<Status()>>& calls) {
+tcResult_t Refuse(const char* function, const Status& status) {
+  if (InGroup() && thread_group->refused.ok()) {
+    thread_group->refused = Status(status.code(), std::string(function) + ": " + status.sentence());
+  }
+  return Report(function, status);
+}
+
+Status RunTogether(const std::vector<Call>& calls) {
   std::vector<Status> results(calls.size());
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < calls.size(); ++i) {
-    // Where no thread is to be had the call fails; the others, which wait for it, end by their time limit.
-    const Status started = NoThrow([&]() -> Status {
-      threads.emplace_back([&, i] { results[i] = NoThrow(calls[i]); });
-      return {};
-    });
-    if (!started.ok()) results[i] = started;
-  }
-  if (!calls.empty()) results[0] = NoThrow(calls[0]);
+  std::promise<bool> decide;
+  const std::shared_future<bool> go = decide.get_future().share();
+  const Status started = NoThrow([&]() -> Status {
+    for (size_t i = 1; i < calls.size(); ++i) {
+      threads.emplace_back([&, i] {
+        if (go.get()) results[i] = NoThrow(calls[i]);
+      });
+    }
+    return {};
+  });
+  decide.set_value(started.ok());
+  if (started.ok() && !calls.empty()) results[0] = NoThrow(calls[0]);
   for (std::thread& thread : threads) thread.join();
+  if (!started.ok()) return started;
   for (const Status& result : results) {
     if (!result.ok()) return result;
   }
@@ -55,15 +111,17 @@ Status RunTogether(const std::vector<std::function<Status()>>& calls) {
 using namespace tc::api;  // NOLINT
 
 TC_EXPORT(tcResult_t, tcGroupStart, (void)) {
-  ++ThreadGroup().depth;
+  if (thread_group == nullptr) thread_group = new Group;
+  ++thread_group->depth;
   return tcSuccess;
 }
 
 TC_EXPORT(tcResult_t, tcGroupEnd, (void)) {
-  Group& group = ThreadGroup();
-  if (group.depth == 0) {
+  if (thread_group == nullptr) {
     return Report("tcGroupEnd", tc::Error(tcInvalidUsage, "there is no tcGroupStart before it on this thread"));
   }
-  if (--group.depth > 0) return tcSuccess;
-  return Report("tcGroupEnd", RunTogether(std::exchange(group.calls, {})));
+  if (--thread_group->depth > 0) return tcSuccess;
+  const std::unique_ptr<Group> group(std::exchange(thread_group, nullptr));
+  if (!group->refused.ok()) return Report("tcGroupEnd", group->refused);
+  return Report("tcGroupEnd", RunTogether(ChainByCommunicator(group->calls)));
 }

@@ -12,18 +12,13 @@ namespace tc::api {
 namespace {
 
 // What the tcConfig_t and the environment of one call come to.
-struct Plan {
-  tcBackend_t backend = tcBackendHost;
-  CommSettings settings;
-};
-
-Status ReadConfig(const tcConfig_t* config, Plan* plan) {
+Status ReadConfig(const tcConfig_t* config, CommSettings* settings) {
   tcConfig_t complete = DefaultConfig();
   TC_RETURN_IF_ERROR(ReadStruct("config", config, &complete));
   Env env;
   TC_RETURN_IF_ERROR(ReadEnv(&env));
-  TC_RETURN_IF_ERROR(ResolveSettings(complete, env, &plan->settings));
-  return ChooseBackend(complete.backend, env, &plan->backend);
+  TC_RETURN_IF_ERROR(ResolveSettings(complete, env, settings));
+  return ChooseBackend(complete.backend, env, &settings->backend);
 }
 
 Status CheckRanks(int n_ranks) {
@@ -31,17 +26,17 @@ Status CheckRanks(int n_ranks) {
   return Error(tcInvalidArgument, "nRanks is %d; a communicator has 1 to %d ranks", n_ranks, TC_MAX_RANKS);
 }
 
-Status Join(const UniqueId& id, int n_ranks, int rank, const Plan& plan, tcComm_t* handle) {
+Status Join(const UniqueId& id, int n_ranks, int rank, const CommSettings& settings, tcComm_t* handle) {
   std::unique_ptr<Backend> backend;
-  TC_RETURN_IF_ERROR(MakeBackend(plan.backend, plan.settings, n_ranks, &backend));
+  TC_RETURN_IF_ERROR(MakeBackend(settings, n_ranks, &backend));
   std::shared_ptr<Communicator> comm;
-  TC_RETURN_IF_ERROR(Communicator::Create(id, n_ranks, rank, plan.settings, std::move(backend), &comm));
+  TC_RETURN_IF_ERROR(Communicator::Create(id, n_ranks, rank, settings, std::move(backend), &comm));
   *handle = Comms().Add(std::move(comm));
   return {};
 }
 
 Status PrepareInit(tcComm_t* comm, int n_ranks, const tcUniqueId* encoded, int rank, const tcConfig_t* config,
-                   UniqueId* id, Plan* plan) {
+                   UniqueId* id, CommSettings* settings) {
   TC_RETURN_IF_ERROR(CheckOutput("comm", comm));
   *comm = nullptr;
   TC_RETURN_IF_ERROR(CheckRanks(n_ranks));
@@ -50,45 +45,46 @@ Status PrepareInit(tcComm_t* comm, int n_ranks, const tcUniqueId* encoded, int r
   }
   if (encoded == nullptr) return Error(tcInvalidArgument, "the unique id is NULL");
   TC_RETURN_IF_ERROR(Decode(*encoded, id));
-  return ReadConfig(config, plan);
+  return ReadConfig(config, settings);
 }
 
 Status PrepareInitAll(tcComm_t* comms, int n_ranks, const int* devices, const tcConfig_t* config, UniqueId* id,
-                      std::vector<Plan>* plans) {
+                      std::vector<CommSettings>* settings) {
   TC_RETURN_IF_ERROR(CheckOutput("comms", comms));
   TC_RETURN_IF_ERROR(CheckRanks(n_ranks));
   std::fill_n(comms, n_ranks, nullptr);
-  Plan plan;
-  TC_RETURN_IF_ERROR(ReadConfig(config, &plan));
-  plans->assign(n_ranks, plan);
+  CommSettings common;
+  TC_RETURN_IF_ERROR(ReadConfig(config, &common));
+  settings->assign(n_ranks, common);
   for (int rank = 0; rank < n_ranks; ++rank) {
-    (*plans)[rank].settings.device = devices != nullptr ? devices[rank] : rank % DeviceCount(plan.backend);
-    if ((*plans)[rank].settings.device < 0) {
+    (*settings)[rank].device = devices != nullptr ? devices[rank] : rank % DeviceCount(common.backend);
+    if ((*settings)[rank].device < 0) {
       return Error(tcInvalidArgument, "devices[%d] is %d; it must be a device's number", rank, devices[rank]);
     }
   }
   return MakeUniqueId(id);
 }
 
-Status JoinAll(const UniqueId& id, const std::vector<Plan>& plans, tcComm_t* comms) {
-  std::vector<std::function<Status()>> joins;
-  for (size_t rank = 0; rank < plans.size(); ++rank) {
+Status JoinAll(const UniqueId& id, const std::vector<CommSettings>& settings, tcComm_t* comms) {
+  std::vector<Call> joins;
+  for (size_t rank = 0; rank < settings.size(); ++rank) {
     joins.push_back([&, rank] {
-      return Join(id, static_cast<int>(plans.size()), static_cast<int>(rank), plans[rank], &comms[rank]);
+      return Join(id, static_cast<int>(settings.size()), static_cast<int>(rank), settings[rank], &comms[rank]);
     });
   }
   const Status joined = RunTogether(joins);
-  for (size_t rank = 0; rank < plans.size() && !joined.ok(); ++rank) {
+  for (size_t rank = 0; rank < settings.size() && !joined.ok(); ++rank) {
     std::shared_ptr<Communicator> half;
     if (comms[rank] != nullptr) (void)Comms().Remove(std::exchange(comms[rank], nullptr), &half);
   }
   return joined;
 }
 
-Status SplitFrom(Communicator& parent, int color, int key, tcComm_t* handle, const Plan& plan) {
+Status SplitFrom(const Status& checked, Communicator& parent, int color, int key, tcComm_t* handle,
+                 const CommSettings& settings) {
   Communicator::SplitGroup group;
-  TC_RETURN_IF_ERROR(parent.Split(color, key, &group));
-  return group.n_ranks == 0 ? Status() : Join(group.id, group.n_ranks, group.rank, plan, handle);
+  TC_RETURN_IF_ERROR(parent.Split(checked, color, key, &group));
+  return group.n_ranks == 0 ? Status() : Join(group.id, group.n_ranks, group.rank, settings, handle);
 }
 
 }  // namespace
@@ -123,47 +119,49 @@ TC_EXPORT(tcResult_t, tcUniqueIdFromString, (const char* text, tcUniqueId* id)) 
 TC_EXPORT(tcResult_t, tcInitComm,
           (tcComm_t * comm, int nRanks, const tcUniqueId* id, int rank, const tcConfig_t* config)) {
   UniqueId decoded;
-  Plan plan;
-  if (const Status bad = PrepareInit(comm, nRanks, id, rank, config, &decoded, &plan); !bad.ok()) {
-    return Report("tcInitComm", bad);
+  CommSettings settings;
+  if (const Status bad = PrepareInit(comm, nRanks, id, rank, config, &decoded, &settings); !bad.ok()) {
+    return Refuse("tcInitComm", bad);
   }
-  return Collective("tcInitComm", [=] { return Join(decoded, nRanks, rank, plan, comm); });
+  return Collective("tcInitComm", nullptr, [=] { return Join(decoded, nRanks, rank, settings, comm); });
 }
 
 TC_EXPORT(tcResult_t, tcInitCommAll, (tcComm_t * comms, int nRanks, const int* devices, const tcConfig_t* config)) {
   UniqueId id;
-  std::vector<Plan> plans;
-  if (const Status bad = PrepareInitAll(comms, nRanks, devices, config, &id, &plans); !bad.ok()) {
-    return Report("tcInitCommAll", bad);
+  std::vector<CommSettings> settings;
+  if (const Status bad = PrepareInitAll(comms, nRanks, devices, config, &id, &settings); !bad.ok()) {
+    return Refuse("tcInitCommAll", bad);
   }
-  return Collective("tcInitCommAll", [=] { return JoinAll(id, plans, comms); });
+  return Collective("tcInitCommAll", nullptr, [=] { return JoinAll(id, settings, comms); });
 }
 
 TC_EXPORT(tcResult_t, tcCommSplit, (tcComm_t comm, int color, int key, tcComm_t* newComm, const tcConfig_t* config)) {
   std::shared_ptr<Communicator> parent;
-  Status status = CheckOutput("newComm", newComm);
-  if (status.ok()) *newComm = nullptr;
-  if (status.ok()) status = FindComm(comm, &parent);
-  if (status.ok() && color < 0 && color != TC_SPLIT_NOCOLOR) {
-    status = Error(tcInvalidArgument, "color is %d; it must be 0 or more, or TC_SPLIT_NOCOLOR", color);
+  if (const Status bad = FindComm(comm, &parent); !bad.ok()) return Refuse("tcCommSplit", bad);
+  // What is wrong from here on, the other ranks are told: they have made the call, too.
+  Status checked = CheckOutput("newComm", newComm);
+  if (checked.ok()) *newComm = nullptr;
+  if (checked.ok() && color < 0 && color != TC_SPLIT_NOCOLOR) {
+    checked = Error(tcInvalidArgument, "color is %d; it must be 0 or more, or TC_SPLIT_NOCOLOR", color);
   }
-  Plan plan;
-  if (status.ok()) status = ReadConfig(config, &plan);
-  if (!status.ok()) return Report("tcCommSplit", status, parent.get());
-  if (config == nullptr) plan.settings = parent->settings();
-  return Collective("tcCommSplit", [=] { return SplitFrom(*parent, color, key, newComm, plan); });
+  CommSettings settings = parent->settings();
+  if (checked.ok() && config != nullptr) checked = ReadConfig(config, &settings);
+  return Collective("tcCommSplit", parent, [=] { return SplitFrom(checked, *parent, color, key, newComm, settings); });
 }
 
 TC_EXPORT(tcResult_t, tcCommFinalize, (tcComm_t comm)) {
   std::shared_ptr<Communicator> found;
-  if (const Status bad = FindComm(comm, &found); !bad.ok()) return Report("tcCommFinalize", bad);
-  return Collective("tcCommFinalize", [=] { return found->Finalize(); });
+  if (const Status bad = FindComm(comm, &found); !bad.ok()) return Refuse("tcCommFinalize", bad);
+  return Collective("tcCommFinalize", found, [=] { return found->Finalize(); });
 }
 
 TC_EXPORT(tcResult_t, tcCommDestroy, (tcComm_t comm)) {
   std::shared_ptr<Communicator> removed;
   const Status status = Comms().Remove(comm, &removed);
-  if (status.ok()) WindowHandles().RemoveIf([&](const WindowHandle& window) { return window.comm == comm; });
+  if (status.ok()) {
+    WindowHandles().RemoveIf([&](const WindowHandle& window) { return window.comm == comm; });
+    removed->backend().Drain();  // here: another thread's error getter may be what frees it
+  }
   return Report("tcCommDestroy", status);
 }
 

@@ -28,7 +28,9 @@ Status Allocate(void** ptr, size_t bytes) {
 using namespace tc;       // NOLINT: only entry points follow
 using namespace tc::api;  // NOLINT
 
-TC_EXPORT(tcResult_t, tcMemAlloc, (void** ptr, size_t bytes)) { return Report("tcMemAlloc", Allocate(ptr, bytes)); }
+TC_EXPORT(tcResult_t, tcMemAlloc, (void** ptr, size_t bytes)) {
+  return Report("tcMemAlloc", NoThrow([&] { return Allocate(ptr, bytes); }));
+}
 
 TC_EXPORT(tcResult_t, tcMemFree, (void* ptr)) {
   return ptr == nullptr ? tcSuccess : Report("tcMemFree", Allocations::Instance().Remove(ptr));
@@ -36,13 +38,12 @@ TC_EXPORT(tcResult_t, tcMemFree, (void* ptr)) {
 
 TC_EXPORT(tcResult_t, tcCommRegister, (tcComm_t comm, void* ptr, size_t bytes, tcWindow_t* window)) {
   std::shared_ptr<Communicator> found;
-  Status status = CheckOutput("window", window);
-  if (status.ok()) *window = nullptr;
-  if (status.ok()) status = FindComm(comm, &found);
-  if (!status.ok()) return Report("tcCommRegister", status);
-  return Collective("tcCommRegister", [=] {
+  if (const Status bad = FindComm(comm, &found); !bad.ok()) return Refuse("tcCommRegister", bad);
+  const Status checked = CheckOutput("window", window);  // the other ranks are told: they have made the call, too
+  if (checked.ok()) *window = nullptr;
+  return Collective("tcCommRegister", found, [=] {
     std::shared_ptr<const Window> made;
-    TC_RETURN_IF_ERROR(found->Register(ptr, bytes, &made));
+    TC_RETURN_IF_ERROR(found->Register(checked, ptr, bytes, &made));
     *window = WindowHandles().Add(std::make_shared<WindowHandle>(WindowHandle{comm, made->index}));
     return Status();
   });
@@ -51,14 +52,13 @@ TC_EXPORT(tcResult_t, tcCommRegister, (tcComm_t comm, void* ptr, size_t bytes, t
 TC_EXPORT(tcResult_t, tcCommDeregister, (tcComm_t comm, tcWindow_t window)) {
   std::shared_ptr<Communicator> found;
   std::shared_ptr<WindowHandle> handle;
-  Status status = FindComm(comm, &found);
-  if (status.ok()) status = WindowHandles().Find(window, &handle);
-  if (status.ok() && handle->comm != comm) {
-    status = Error(tcInvalidArgument, "the window was registered with another communicator");
+  if (const Status bad = FindComm(comm, &found); !bad.ok()) return Refuse("tcCommDeregister", bad);
+  Status checked = WindowHandles().Find(window, &handle);
+  if (checked.ok() && handle->comm != comm) {
+    checked = Error(tcInvalidArgument, "the window was registered with another communicator");
   }
-  if (!status.ok()) return Report("tcCommDeregister", status);
-  return Collective("tcCommDeregister", [=] {
-    TC_RETURN_IF_ERROR(found->Deregister(handle->index));
+  return Collective("tcCommDeregister", found, [=] {
+    TC_RETURN_IF_ERROR(found->Deregister(checked, checked.ok() ? handle->index : -1));
     std::shared_ptr<WindowHandle> removed;
     return WindowHandles().Remove(window, &removed);
   });

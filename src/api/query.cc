@@ -36,12 +36,10 @@ TC_EXPORT(const char*, tcGetErrorString, (tcResult_t result)) {
 }
 
 TC_EXPORT(const char*, tcGetLastError, (tcComm_t comm)) {
-  if (comm == nullptr) return ThreadError().c_str();
-  thread_local std::string sentence;
+  if (comm == nullptr) return ThreadError();
   std::shared_ptr<Communicator> found;
   const Status status = FindComm(comm, &found);
-  sentence = status.ok() ? found->last_error() : status.sentence();
-  return sentence.c_str();
+  return Lend(status.ok() ? found->last_error() : status.sentence());
 }
 
 TC_EXPORT(tcResult_t, tcCommGetAsyncError, (tcComm_t comm, tcResult_t* result)) {

@@ -14,6 +14,7 @@ namespace tc::api {
 namespace {
 
 constexpr size_t kDefaultWorkspaceBytes = size_t{256} << 20;
+constexpr size_t kMostWorkspaceBytes = size_t{1} << 44;
 constexpr int kDefaultTimeoutMs = 60'000;
 constexpr int kDefaultEntryTimeoutMs = 1'800'000;
 
@@ -43,6 +44,10 @@ Status ResolveSettings(const tcConfig_t& config, const Env& env, CommSettings* s
   settings->device = config.device;
   settings->workspace_bytes =
       env.workspace_bytes.value_or(config.workspaceBytes != 0 ? config.workspaceBytes : kDefaultWorkspaceBytes);
+  if (settings->workspace_bytes > kMostWorkspaceBytes) {
+    return Error(tcInvalidArgument, "workspaceBytes is %zu; at most %zu can be addressed", settings->workspace_bytes,
+                 kMostWorkspaceBytes);
+  }
   settings->timeout = ms(env.timeout_ms, config.timeoutMs, kDefaultTimeoutMs);
   settings->entry_timeout = ms(env.entry_timeout_ms, config.entryTimeoutMs, kDefaultEntryTimeoutMs);
   settings->init_timeout = std::chrono::milliseconds(env.init_timeout_ms);
@@ -80,11 +85,11 @@ int DeviceCount(tcBackend_t backend) {
   return TC_MAX_RANKS;
 }
 
-Status MakeBackend(tcBackend_t wanted, const CommSettings& settings, int n_ranks, std::unique_ptr<Backend>* backend) {
+Status MakeBackend(const CommSettings& settings, int n_ranks, std::unique_ptr<Backend>* backend) {
 #ifdef TC_HAVE_CUDA
-  if (wanted == tcBackendCuda) return cuda::CudaBackend::Create(settings.device, settings.p2p_disable, backend);
-#else
-  (void)wanted;
+  if (settings.backend == tcBackendCuda) {
+    return cuda::CudaBackend::Create(settings.device, settings.p2p_disable, backend);
+  }
 #endif
   int threads = settings.host_threads;
   if (threads == 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / n_ranks);

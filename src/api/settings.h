@@ -15,7 +15,7 @@ Status ResolveSettings(const tcConfig_t& config, const Env& env, CommSettings* s
 int DeviceCount(tcBackend_t backend);
 
 // For a rank of a communicator of `n_ranks`.
-Status MakeBackend(tcBackend_t wanted, const CommSettings& settings, int n_ranks, std::unique_ptr<Backend>* backend);
+Status MakeBackend(const CommSettings& settings, int n_ranks, std::unique_ptr<Backend>* backend);
 
 // tcBackendHost or tcBackendCuda: what the configuration, the environment and this machine come to.
 Status ChooseBackend(tcBackend_t configured, const Env& env, tcBackend_t* backend);

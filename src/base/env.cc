@@ -89,7 +89,7 @@ void WarnOfMisspeltNames() {
 }  // namespace
 
 const std::vector<EnvVariable>& EnvTable() {
-  static const std::vector<EnvVariable> table = {
+  static const auto* table = new std::vector<EnvVariable>{
       {"TC_DEBUG", "none, error, warn, info or trace", "error", "Which log lines are shown.",
        [](const std::string& text, Env*) { return ParseLogLevel(text) >= 0; }},
       {"TC_DEBUG_FILE", "file name", "stderr", "Where log lines go; %h is the host name, %p the process id.",
@@ -125,7 +125,7 @@ const std::vector<EnvVariable>& EnvTable() {
        "Compute threads of each rank on the host backend.",
        [](const std::string& text, Env* env) { return ParseInteger(text, 1, 1024, &env->host_threads); }},
   };
-  return table;
+  return *table;
 }
 
 size_t EditDistance(const std::string& a, const std::string& b) {

@@ -25,6 +25,11 @@ class [[nodiscard]] Status {
   std::string sentence_;
 };
 
+// Whether a call that returns this code has had no effect: its communicator is as good as before.
+constexpr bool LeavesUsable(tcResult_t code) {
+  return code == tcSuccess || code == tcInvalidArgument || code == tcInvalidUsage || code == tcUnsupported;
+}
+
 // An error with a printf sentence: `return Error(tcInvalidArgument, "nRanks is %d; ...", n);`
 [[gnu::format(printf, 2, 3)]] Status Error(tcResult_t code, const char* format, ...);
 

@@ -8,6 +8,7 @@
 #include "comm/bootstrap.h"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 
 #include <cerrno>
 #include <iterator>
@@ -280,11 +281,13 @@ Status Bootstrap::Died(int peer, CallKind kind) const {
 Status Bootstrap::Break(Status error) {
   broken_ = std::move(error);
   for (const std::unique_ptr<Channel>& peer : peers_) {
-    if (rank() != 0 || peer == nullptr) continue;
-    peer->Queue(kVerdict, VerdictBody(broken_));
-    (void)peer->Send();
+    if (peer == nullptr) continue;
+    if (rank() == 0) {
+      peer->Queue(kVerdict, VerdictBody(broken_));
+      (void)peer->Send();
+    }
+    ::shutdown(peer->fd(), SHUT_WR);  // the descriptor stays: somebody may watch it
   }
-  peers_.clear();
   return broken_;
 }
 

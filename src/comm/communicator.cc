@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "base/log.h"
@@ -36,8 +37,10 @@ std::string Fingerprint(const CommSettings& settings, const Backend& backend) {
 
 }  // namespace
 
-const Window& FindWindow(const Windows& windows, int64_t index) {
-  return **std::find_if(windows.begin(), windows.end(), [&](const auto& window) { return window->index == index; });
+const Window* FindWindow(const Windows& windows, int64_t index) {
+  const auto found =
+      std::find_if(windows.begin(), windows.end(), [&](const auto& window) { return window->index == index; });
+  return found == windows.end() ? nullptr : found->get();
 }
 
 Communicator::Communicator(const CommSettings& settings, std::unique_ptr<Backend> backend)
@@ -57,6 +60,7 @@ Status Communicator::Create(const UniqueId& id, int n_ranks, int rank, const Com
                                         &made->bootstrap_));
   TC_RETURN_IF_ERROR(made->MeetNeighbours());
   TC_RETURN_IF_ERROR(made->MapControl());
+  made->joined_ = true;
   if (n_ranks > 1) {
     TC_RETURN_IF_ERROR(DeathWatch::Start(
         made->bootstrap_->connections(), [raw = made.get()](int peer) { raw->OnClosed(peer); }, &made->watch_));
@@ -70,14 +74,26 @@ Status Communicator::Create(const UniqueId& id, int n_ranks, int rank, const Com
 Communicator::~Communicator() {
   backend_->Drain();
   watch_.reset();
-  // Peers see the connection close and must know that this is no death. Their block stays mapped until they go, too.
+  SayGoodbye();
+}
+
+// Peers see the connection close and must know that this is no death. Their block stays mapped until they go, too.
+void Communicator::SayGoodbye() {
   for (int peer = 0; peer < n_ranks() && view_.abort[peer] != nullptr; ++peer) {
     CpuMemory::StoreReleaseSys(&view_.abort[peer]->from[rank()].left, uint32_t{1});
   }
 }
 
 void Communicator::OnClosed(int peer) {
-  if (CpuMemory::LoadAcquireSys(&view_.abort[rank()]->from[peer].left) != 0) return;
+  // A rank that aborted, or failed in a host call, says so a moment before or after its connection closes.
+  for (int tries = 0; tries < 20; ++tries) {
+    if (HasLeft<CpuMemory>(view_, peer)) return;
+    if (const int by = AbortedBy<CpuMemory>(view_); by >= 0) {
+      Fail(AbortReason(by));
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   Fail(
       Error(tcRemoteError, "%s: rank %d died (its connection closed); destroy this communicator", Who().c_str(), peer));
   PublishAbort<CpuMemory>(view_, kPeerDied + static_cast<uint32_t>(peer));
@@ -91,6 +107,10 @@ void Communicator::Notice() {
 
 Status Communicator::AbortReason(int by) const {
   const uint32_t word = CpuMemory::LoadAcquireSys(&view_.abort[rank()]->from[by].word);
+  if (word == kEnded) {
+    return Error(tcRemoteError, "rank %d's communicator ended by an error, which that rank tells; destroy this one",
+                 by);
+  }
   if (word < kPeerDied) {
     return Error(tcAborted, "rank %d aborted the communicator; destroy it", by);
   }
@@ -102,12 +122,21 @@ std::string Communicator::Who() const {
   return settings_.name.empty() ? who : who + " of " + settings_.name;
 }
 
+Status Communicator::Together(const Status& mine, const std::string& payload, std::vector<std::string>* all) {
+  return Checked(bootstrap_->AllGather(mine, payload, all));
+}
+
+Status Communicator::Checked(Status status) {
+  if (joined_ && !LeavesUsable(status.code())) End(status);
+  return status;
+}
+
 Status Communicator::MeetNeighbours() {
   // The ticket of no segment: its process tells whether two ranks share one.
   const std::string process = ToBytes(SegmentTable::Instance().process());
   const std::string mine = process + Format("%d ", static_cast<int>(::getpid())) + backend_->identity();
   std::vector<std::string> payloads;
-  TC_RETURN_IF_ERROR(bootstrap_->AllGather(Status(), mine, &payloads));
+  TC_RETURN_IF_ERROR(Together(Status(), mine, &payloads));
   std::vector<Neighbour> ranks;
   for (const std::string& payload : payloads) {
     const size_t device = std::min(payload.find(' ', process.size()), payload.size() - 1) + 1;
@@ -124,7 +153,7 @@ Status Communicator::MeetNeighbours() {
         rank(), static_cast<int>(::getpid()), backend_->identity().c_str());
   }
   if (met.ok()) met = backend_->Meet(ranks);
-  return bootstrap_->AllGather(met, "", &payloads);
+  return Together(met, "", &payloads);
 }
 
 Status Communicator::ShareSegment(Memory memory, const Status& mine, const std::shared_ptr<Segment>& segment,
@@ -137,7 +166,7 @@ Status Communicator::ShareSegment(Memory memory, const Status& mine, const std::
   Offer offer{};
   if (segment != nullptr) offer = {SegmentTable::Instance().Add(segment), offset};
   std::vector<std::string> payloads;
-  TC_RETURN_IF_ERROR(bootstrap_->AllGather(mine, ToBytes(offer), &payloads));
+  TC_RETURN_IF_ERROR(Together(mine, ToBytes(offer), &payloads));
 
   std::vector<Offer> offers(payloads.size());
   bool one_process = true;
@@ -149,7 +178,7 @@ Status Communicator::ShareSegment(Memory memory, const Status& mine, const std::
   }
   // Whether the ranks share one process is the same answer on all of them, so all skip the descriptors or none does.
   std::vector<UniqueFd> fds;
-  if (!one_process) TC_RETURN_IF_ERROR(bootstrap_->AllGatherFds(segment->fd(), &fds));
+  if (!one_process) TC_RETURN_IF_ERROR(Checked(bootstrap_->AllGatherFds(segment->fd(), &fds)));
 
   Status mapped;
   mappings->resize(offers.size());
@@ -157,12 +186,17 @@ Status Communicator::ShareSegment(Memory memory, const Status& mine, const std::
   for (size_t peer = 0; peer < offers.size() && mapped.ok(); ++peer) {
     std::shared_ptr<Segment>& mapping = (*mappings)[peer];
     mapping = SegmentTable::Instance().Find(offers[peer].ticket);
-    mapped = mapping != nullptr ? backend_->Adopt(memory, *mapping)
-                                : backend_->Import(memory, offers[peer].ticket, fds[peer], &mapping);
+    if (mapping != nullptr) {
+      mapped = backend_->Adopt(memory, *mapping);
+    } else if (peer < fds.size()) {
+      mapped = backend_->Import(memory, offers[peer].ticket, fds[peer], &mapping);
+    } else {
+      mapped = Error(tcRemoteError, "rank %zu's memory is gone: its call has failed", peer);
+    }
     if (mapped.ok()) (*bases)[peer] = mapping->base() + offers[peer].offset;
   }
   // Nobody goes on, and nobody lets go of its own segment, before all have mapped it.
-  return bootstrap_->AllGather(mapped, "", &payloads);
+  return Together(mapped, "", &payloads);
 }
 
 Status Communicator::MapControl() {
@@ -184,17 +218,17 @@ Status Communicator::MapControl() {
   return {};
 }
 
-Status Communicator::Split(int color, int key, SplitGroup* group) {
+Status Communicator::Split(const Status& checked, int color, int key, SplitGroup* group) {
   struct Choice {
     int32_t color;
     int32_t key;
     UniqueId id;
   };
   Choice mine{color, key, {}};
-  const Status ready = Usable();
-  const Status made = ready.ok() ? MakeUniqueId(&mine.id) : ready;
+  Status made = checked.ok() ? Usable() : checked;
+  if (made.ok()) made = MakeUniqueId(&mine.id);
   std::vector<std::string> payloads;
-  TC_RETURN_IF_ERROR(bootstrap_->AllGather(made, ToBytes(mine), &payloads));
+  TC_RETURN_IF_ERROR(Together(made, ToBytes(mine), &payloads));
   std::vector<std::pair<int32_t, int>> members;  // (key, old rank), the new order
   std::vector<Choice> choices(payloads.size());
   for (size_t peer = 0; peer < payloads.size(); ++peer) {
@@ -211,8 +245,8 @@ Status Communicator::Split(int color, int key, SplitGroup* group) {
   return {};
 }
 
-Status Communicator::Register(void* ptr, size_t bytes, std::shared_ptr<const Window>* window) {
-  Status ready = Usable();
+Status Communicator::Register(const Status& checked, void* ptr, size_t bytes, std::shared_ptr<const Window>* window) {
+  Status ready = checked.ok() ? Usable() : checked;
   std::shared_ptr<Segment> segment;
   size_t offset = 0;
   if (ready.ok()) ready = Allocations::Instance().Find(ptr, bytes, &segment, &offset);
@@ -230,7 +264,7 @@ Status Communicator::Register(void* ptr, size_t bytes, std::shared_ptr<const Win
   }
   windows->push_back(made);
   std::vector<std::string> payloads;
-  TC_RETURN_IF_ERROR(bootstrap_->AllGather(backend_->PlaceWindow(made->index, bases), "", &payloads));
+  TC_RETURN_IF_ERROR(Together(backend_->PlaceWindow(made->index, bases), "", &payloads));
   std::lock_guard lock(mutex_);
   windows_ = std::move(windows);
   counters_.window_bytes += bytes;
@@ -238,11 +272,11 @@ Status Communicator::Register(void* ptr, size_t bytes, std::shared_ptr<const Win
   return {};
 }
 
-Status Communicator::Deregister(int64_t index) {
+Status Communicator::Deregister(const Status& checked, int64_t index) {
   // Peers may still store into this rank's part, so nobody unmaps before everybody has finished.
   backend_->Drain();
   std::vector<std::string> payloads;
-  TC_RETURN_IF_ERROR(bootstrap_->AllGather(Usable(), ToBytes(index), &payloads));
+  TC_RETURN_IF_ERROR(Together(checked.ok() ? Usable() : checked, ToBytes(index), &payloads));
   for (size_t peer = 0; peer < payloads.size(); ++peer) {
     int64_t other = -1;
     if (!FromBytes(payloads[peer], &other) || other != index) {
@@ -282,7 +316,8 @@ Destination Communicator::Locate(const Windows& windows, const void* ptr, size_t
 Status Communicator::Finalize() {
   backend_->Drain();
   std::vector<std::string> payloads;
-  TC_RETURN_IF_ERROR(bootstrap_->AllGather(Usable(), "", &payloads));
+  TC_RETURN_IF_ERROR(Together(Usable(), "", &payloads));
+  SayGoodbye();  // the process may end without tcCommDestroy
   std::lock_guard lock(mutex_);
   finalized_ = true;
   return {};
@@ -312,13 +347,19 @@ Status Communicator::Usable() {
   return {};
 }
 
-void Communicator::Fail(const Status& status) {
+bool Communicator::Fail(const Status& status) {
   std::lock_guard lock(mutex_);
-  if (!fatal_.ok()) return;
+  if (!fatal_.ok()) return false;
   fatal_ = status;
   last_error_ = status.sentence();
   CpuMemory::StoreReleaseSys(backend_->error_word(), status.code());
   Log(tcLogError, "%s", status.sentence().c_str());
+  return true;
+}
+
+void Communicator::End(const Status& status) {
+  const bool told = AbortedBy<CpuMemory>(view_) >= 0;  // everybody knows the cause already
+  if (Fail(status) && !told) PublishAbort<CpuMemory>(view_, kEnded);
 }
 
 void Communicator::FailOperator(const Status& status) {

@@ -23,6 +23,7 @@ namespace tc {
 
 // tcConfig_t with the environment applied and every default filled in.
 struct CommSettings {
+  tcBackend_t backend = tcBackendHost;
   int device = -1;
   size_t workspace_bytes = 0;
   std::chrono::nanoseconds timeout{};
@@ -44,8 +45,8 @@ struct Window {
 };
 using Windows = std::vector<std::shared_ptr<const Window>>;
 
-// The window that a peer named. It was registered together, so it is here too.
-const Window& FindWindow(const Windows& windows, int64_t index);
+// NULL when there is none of that index.
+const Window* FindWindow(const Windows& windows, int64_t index);
 
 class Communicator {
  public:
@@ -68,11 +69,12 @@ class Communicator {
     int n_ranks = 0;  // 0: this rank joins none
     int rank = 0;
   };
-  Status Split(int color, int key, SplitGroup* group);
+  Status Split(const Status& checked, int color, int key, SplitGroup* group);
 
   // Collective.
-  Status Register(void* ptr, size_t bytes, std::shared_ptr<const Window>* window);
-  Status Deregister(int64_t index);
+  // `checked`: what this rank found wrong with the call already; all ranks then fail with it.
+  Status Register(const Status& checked, void* ptr, size_t bytes, std::shared_ptr<const Window>* window);
+  Status Deregister(const Status& checked, int64_t index);
   // The windows as they are now; an operator that was launched keeps its own copy.
   std::shared_ptr<const Windows> windows() const;
   // The window that holds all of [ptr, ptr + bytes), as peers will know it; {-1, 0} when there is none.
@@ -88,8 +90,10 @@ class Communicator {
   Status fatal();
   // Whether a call may begin: not finalized, not failed.
   Status Usable();
-  // Ends the communicator, unless it has ended.
-  void Fail(const Status& status);
+  // Ends the communicator here, unless it has ended.
+  bool Fail(const Status& status);  // whether it had not
+  // The same, and tells the peers, who would wait for this rank.
+  void End(const Status& status);
   // One operator failed on every rank alike; the communicator goes on.
   void FailOperator(const Status& status);
   // What tcCommGetAsyncError reports: a fatal error for ever, an operator's failure once.
@@ -110,10 +114,14 @@ class Communicator {
 
  private:
   Communicator(const CommSettings& settings, std::unique_ptr<Backend> backend);
+  void SayGoodbye();
   // The connection to `peer` closed.
   void OnClosed(int peer);
   // Takes over what operators reported and what peers' abort words say.
   void Notice();
+  // Collective: the bootstrap's AllGather. An error that is not about the call's arguments ends the communicator.
+  Status Together(const Status& mine, const std::string& payload, std::vector<std::string>* all);
+  Status Checked(Status status);
   // Collective: who is where, then the memory through which ranks talk.
   Status MeetNeighbours();
   Status MapControl();
@@ -122,6 +130,7 @@ class Communicator {
                       std::vector<std::shared_ptr<Segment>>* mappings, std::vector<std::byte*>* bases);
 
   CommSettings settings_;
+  bool joined_ = false;  // all of Create has succeeded so far as peers can tell
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Bootstrap> bootstrap_;
   RankView view_;

@@ -18,7 +18,8 @@ class DeathWatch {
     int fd;  // stays open as long as the watch
   };
 
-  // Calls closed(rank), from a thread of its own, once for each connection that the other end closes.
+  // Calls closed(rank), from a thread of its own, once for each connection that the other end closes, or whose process
+  // at the other end dies: a child that it forked may still hold the connection open.
   static Status Start(std::vector<Connection> connections, std::function<void(int rank)> closed,
                       std::unique_ptr<DeathWatch>* watch);
   ~DeathWatch();
@@ -28,6 +29,7 @@ class DeathWatch {
   void Run();
 
   std::vector<Connection> connections_;
+  std::vector<UniqueFd> processes_;  // of each connection; invalid where it cannot be had
   std::function<void(int rank)> closed_;
   UniqueFd stop_;  // an eventfd
   std::thread thread_;

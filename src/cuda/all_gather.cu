@@ -43,7 +43,7 @@ __device__ bool AwaitChunk(const GatherParams& p, Sequence epoch, int producer, 
 // Pushes first, then what waits; see Moves in all_gather_gemm.cu.
 __global__ __launch_bounds__(kThreads) void AllGatherPush(const __grid_constant__ GatherParams p) {
   const RankView& view = p.comm.view;
-  const Entered entered = EnterOperator(p.comm, p.entry);
+  const Entered entered = EnterOperator(p.comm, p.entry, p.place);
   const int chunks = ChunkCount(p.bytes, p.chunk_bytes);
   const int pushes = chunks * (view.n_ranks - 1);
   while (entered.verdict == Verdict::kGo) {
@@ -64,12 +64,12 @@ __global__ __launch_bounds__(kThreads) void AllGatherPush(const __grid_constant_
       break;
     }
   }
-  LeaveOperator(p.comm, entered, p.last_slab);
+  LeaveOperator(p.comm, entered, p.place);
 }
 
 __global__ __launch_bounds__(kThreads) void MeetOnly(const __grid_constant__ MeetParams p) {
-  const Entered entered = EnterOperator(p.comm, p.entry);
-  LeaveOperator(p.comm, entered, true);
+  const Entered entered = EnterOperator(p.comm, p.entry, SlabPlace{});
+  LeaveOperator(p.comm, entered, SlabPlace{});
 }
 
 }  // namespace

@@ -245,12 +245,12 @@ template <class Gemm>
 __global__ __launch_bounds__(kThreads, 1) void AllGatherGemmPush(const __grid_constant__ GatherGemmParams p) {
   extern __shared__ __align__(128) char shared[];
   static_assert(Gemm::kThreads == kThreads);
-  const Entered entered = EnterOperator(p.comm, p.entry);
+  const Entered entered = EnterOperator(p.comm, p.entry, p.place);
   if (entered.verdict == Verdict::kGo) {
     if (entered.ticket < p.movers && (p.problem.stages & kStageMove) != 0) Move(p, entered.epoch);
     if ((p.problem.stages & kStageCompute) != 0) ComputeTiles<Gemm>(p, entered.epoch, shared);
   }
-  LeaveOperator(p.comm, entered, p.last_slab);
+  LeaveOperator(p.comm, entered, p.place);
 }
 
 template <class Gemm>

@@ -237,7 +237,7 @@ void CudaBackend::Collect(Communicator& comm) {
   for (int peer = 0; peer < comm.n_ranks(); ++peer) {
     counters.wait_ns[peer] = CpuMemory::LoadRelaxed(&report_->wait_ns[peer]);
   }
-  if (CpuMemory::LoadAcquireSys(&report_->stall.code) != tcSuccess) comm.Fail(DescribeStall(comm, report_->stall));
+  if (CpuMemory::LoadAcquireSys(&report_->stall.code) != tcSuccess) comm.End(DescribeStall(comm, report_->stall));
 }
 
 DeviceComm CudaBackend::KernelView(const Communicator& comm) const {

@@ -11,7 +11,8 @@
 
 namespace tc::cuda {
 
-enum class Verdict : uint32_t { kGo = 0, kRefused = 1, kDead = 2 };
+// kOut: there is no epoch to enter: the communicator has ended, or this operator was refused in an earlier one.
+enum class Verdict : uint32_t { kGo = 0, kRefused = 1, kOut = 2 };
 
 // What a block knows once it has entered; the same for all its threads.
 struct Entered {
@@ -78,7 +79,7 @@ __device__ inline Verdict Meet(const DeviceComm& comm, const EntryRecord& mine, 
     ReportStall(comm, result, mine.shape, epoch, peer, -1, -1,
                 DeviceMemory::LoadRelaxed(&EntryOf(view, view.rank, peer, epoch).epoch));
   }
-  if (__any_sync(~0u, result != WaitResult::kReached)) return Verdict::kDead;
+  if (__any_sync(~0u, result != WaitResult::kReached)) return Verdict::kOut;
   const EntryRecord& record = EntryOf(view, view.rank, is_peer ? peer : 0, epoch);
   const unsigned refused = __ballot_sync(~0u, is_peer && record.rejected != tcSuccess);
   const unsigned differs =
@@ -90,16 +91,18 @@ __device__ inline Verdict Meet(const DeviceComm& comm, const EntryRecord& mine, 
 }
 
 // Called first by all threads of every block. The block with ticket 0 meets the peers for all of them.
-__device__ inline Entered EnterOperator(const DeviceComm& comm, const EntryRecord& mine) {
+__device__ inline Entered EnterOperator(const DeviceComm& comm, const EntryRecord& mine, SlabPlace place) {
   __shared__ Entered entered;
   LocalBlock& local = comm.view.own().local;
   if (threadIdx.x == 0) {
+    const bool out = DeviceMemory::LoadAcquireGpu(&local.dead) != 0 ||
+                     (!place.first && DeviceMemory::LoadAcquireGpu(&local.refused) != 0);
     entered.epoch = EnterEpoch<DeviceMemory>(local);
-    entered.ticket = TakeTicket<DeviceMemory>(local);
-    entered.verdict = DeviceMemory::LoadAcquireGpu(&local.dead) != 0 ? Verdict::kDead : Verdict::kGo;
+    entered.ticket = out ? 0 : TakeTicket<DeviceMemory>(local);
+    entered.verdict = out ? Verdict::kOut : Verdict::kGo;
   }
   __syncthreads();
-  if (entered.verdict != Verdict::kDead && threadIdx.x < 32) {
+  if (entered.verdict != Verdict::kOut && threadIdx.x < 32) {
     const Sequence epoch = entered.epoch;
     if (entered.ticket == 0) {
       const Verdict verdict = Meet(comm, mine, epoch);
@@ -110,7 +113,7 @@ __device__ inline Entered EnterOperator(const DeviceComm& comm, const EntryRecor
       }
     } else if (threadIdx.x == 0) {
       // Its supplier, ticket 0 of this grid, is resident, and ends its own wait within the entry limit.
-      Verdict verdict = Verdict::kDead;
+      Verdict verdict = Verdict::kOut;
       uint32_t posted = 0;
       const auto known = [&] { return ReadVerdict<DeviceMemory>(local, epoch, &posted); };
       if (WaitUntil<DeviceMemory>(known, comm.view, UINT64_MAX) == WaitResult::kReached) {
@@ -124,10 +127,13 @@ __device__ inline Entered EnterOperator(const DeviceComm& comm, const EntryRecor
 }
 
 // Called last by all threads of every block, whatever the verdict.
-__device__ inline void LeaveOperator(const DeviceComm& comm, const Entered& entered, bool last_slab) {
+__device__ inline void LeaveOperator(const DeviceComm& comm, const Entered& entered, SlabPlace place) {
   __syncthreads();
-  if (threadIdx.x != 0 || entered.verdict == Verdict::kDead) return;
-  if (LeaveEpoch<DeviceMemory>(comm.view.own().local, entered.epoch, gridDim.x, 0) && last_slab &&
+  if (threadIdx.x != 0 || entered.verdict == Verdict::kOut) return;
+  if (entered.ticket == 0) {
+    DeviceMemory::StoreRelaxed(&comm.view.own().local.refused, entered.verdict == Verdict::kRefused ? 1u : 0u);
+  }
+  if (LeaveEpoch<DeviceMemory>(comm.view.own().local, entered.epoch, gridDim.x, 0) && place.last &&
       entered.verdict == Verdict::kGo) {
     comm.report->ops = ++comm.view.own().local.ops;
   }

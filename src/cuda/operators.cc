@@ -62,7 +62,7 @@ Status LaunchAllGather(Communicator& comm, tcStream_t stream, const OperatorShap
     params.send = static_cast<const std::byte*>(problem.send) + first;
     params.recv = static_cast<std::byte*>(problem.recv) + first;
     params.staged_stride = (params.bytes + 15) / 16 * 16;
-    params.last_slab = first + params.bytes == problem.bytes;
+    params.place = {.first = first == 0, .last = first + params.bytes == problem.bytes};
     const int most = std::min(kGatherBlocks, backend.MostBlocks());
     params.chunk_bytes = ChunkBytes(params.bytes, most);
     const int moves = ChunkCount(params.bytes, params.chunk_bytes) * (2 * comm.n_ranks() - 1);
@@ -93,7 +93,7 @@ Status LaunchAllGatherGemm(Communicator& comm, tcStream_t stream, const Operator
     params.slab = SlabAt(problem.shards, slab_rows, index);
     params.chunk_rows = ChunkRows(params.slab.packed.largest());
     params.row_blocks = (params.slab.packed.total() + kernel.tile_rows - 1) / kernel.tile_rows;
-    params.last_slab = index + 1 == slabs;
+    params.place = {.first = index == 0, .last = index + 1 == slabs};
     const uint64_t tiles = params.row_blocks * params.col_blocks;
     const int most = backend.MostBlocks();
     params.movers = std::min(movers > 0 ? movers : kDefaultMovers, most);

@@ -64,6 +64,12 @@ struct MeetParams {
   EntryRecord entry;
 };
 
+// An operator larger than the workspace is several launches, an epoch each. What the first refuses, none does.
+struct SlabPlace {
+  bool first = true;
+  bool last = true;
+};
+
 struct GatherParams {
   DeviceComm comm;
   EntryRecord entry;
@@ -74,7 +80,7 @@ struct GatherParams {
   uint64_t bytes;  // of a block in this slab
   uint64_t chunk_bytes;
   uint64_t staged_stride;  // bytes of a block in the workspace
-  bool last_slab;
+  SlabPlace place;
 };
 
 struct GatherGemmParams {
@@ -88,7 +94,7 @@ struct GatherGemmParams {
   uint64_t row_blocks;
   uint64_t col_blocks;
   uint32_t movers;  // blocks that move rows before they compute
-  bool last_slab;
+  SlabPlace place;
 };
 
 }  // namespace tc::cuda

@@ -21,6 +21,7 @@ size_t ChunkBytes(size_t bytes) {
 // Bytes [first, first + bytes) of every rank's block.
 Status GatherSlab(const Epoch& epoch, const Windows& windows, const AllGatherProblem& problem, size_t first,
                   size_t bytes) {
+  TC_RETURN_IF_ERROR(CheckDestinations(epoch, windows));
   const RankView& view = epoch.comm.view();
   const size_t chunk_bytes = ChunkBytes(bytes);
   const auto length = [&](int chunk) { return std::min(chunk_bytes, bytes - chunk * chunk_bytes); };
@@ -35,7 +36,7 @@ Status GatherSlab(const Epoch& epoch, const Windows& windows, const AllGatherPro
   const auto push = [&](int peer, int chunk) {
     const Destination& destination = epoch.destination(peer);
     std::byte* block = destination.window < 0 ? view.workspace[peer] + view.rank * bytes
-                                              : FindWindow(windows, destination.window).base[peer] +
+                                              : FindWindow(windows, destination.window)->base[peer] +
                                                     destination.offset + view.rank * problem.bytes + first;
     std::memcpy(block + chunk * chunk_bytes, send + chunk * chunk_bytes, length(chunk));
     epoch.comm.counters().bytes_sent += length(chunk);
@@ -66,7 +67,7 @@ Status LaunchAllGather(Communicator& comm, tcStream_t stream, const OperatorShap
     do {
       const size_t bytes = std::min(slab_bytes, problem.bytes - first);
       const auto body = [&](const Epoch& epoch) { return GatherSlab(epoch, *windows, problem, first, bytes); };
-      if (!RunEpoch(comm, record, body)) return;
+      if (RunEpoch(comm, record, body) != EpochEnd::kDone) return;
       first += bytes;
     } while (first < problem.bytes);
     ++comm.counters().ops;

@@ -104,7 +104,7 @@ class GatherGemmSlab {
   std::byte* RowAt(int peer, uint64_t row) const {
     const Destination& destination = epoch_.destination(peer);
     if (destination.window < 0) return StagedRow(peer, row);
-    return FindWindow(windows_, destination.window).base[peer] + destination.offset +
+    return FindWindow(windows_, destination.window)->base[peer] + destination.offset +
            (row - slab_.packed.begin[view_.rank] + slab_.first[view_.rank]) * row_bytes_;
   }
 
@@ -221,9 +221,10 @@ Status LaunchAllGatherGemm(Communicator& comm, tcStream_t stream, const Operator
     for (uint64_t index = 0; index < slabs; ++index) {
       const Slab slab = SlabAt(problem.shards, slab_rows, index);
       const auto body = [&](const Epoch& epoch) {
+        TC_RETURN_IF_ERROR(CheckDestinations(epoch, *windows));
         return GatherGemmSlab(epoch, *windows, problem, slab).Run(backend.team());
       };
-      if (!RunEpoch(comm, record, body)) return;
+      if (RunEpoch(comm, record, body) != EpochEnd::kDone) return;
     }
     ++comm.counters().ops;
   });

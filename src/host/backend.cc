@@ -85,11 +85,12 @@ Status HostBackend::Launch(tcStream_t stream, std::function<void()> op) {
   TC_RETURN_IF_ERROR(Resolve(stream, &resolved));
   auto done = std::make_shared<Completion>();
   std::lock_guard lock(mutex_);
-  resolved->Enqueue([before = std::exchange(last_, done), done, op = std::move(op)] {
+  resolved->Enqueue([before = last_, done, op = std::move(op)] {
     if (before != nullptr) before->Wait();
     op();
     done->Set();
   });
+  last_ = std::move(done);
   return {};
 }
 

@@ -13,7 +13,7 @@ Status LaunchRefusal(Communicator& comm, tcStream_t stream, const OperatorShape&
 
 Status LaunchBarrier(Communicator& comm, tcStream_t stream, const OperatorShape& shape) {
   return static_cast<HostBackend&>(comm.backend()).Launch(stream, [&comm, entry = EntryOfShape(shape)] {
-    if (RunEpoch(comm, entry, OnlyMeet)) ++comm.counters().ops;
+    if (RunEpoch(comm, entry, OnlyMeet) == EpochEnd::kDone) ++comm.counters().ops;
   });
 }
 

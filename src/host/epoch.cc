@@ -15,9 +15,15 @@ Status AwaitEntries(const Epoch& epoch) {
   for (int step = 0; step + 1 < view.n_ranks; ++step) {
     const int peer = ArrivalSource(view.rank, step, view.n_ranks);
     const auto entered = [&] { return HasEntered<CpuMemory>(view, peer, epoch.number); };
+    const auto decided = [&] { return entered() || HasLeft<CpuMemory>(view, peer); };
     const uint64_t start = CpuMemory::NowNs();
-    const WaitResult result = WaitUntil<CpuMemory>(entered, view, static_cast<uint64_t>(limit.count()));
+    WaitResult result = WaitUntil<CpuMemory>(decided, view, static_cast<uint64_t>(limit.count()));
     epoch.comm.counters().wait_ns[peer] += CpuMemory::NowNs() - start;
+    if (AbortedBy<CpuMemory>(view) >= 0 && !entered()) result = WaitResult::kAborted;  // it aborted before it left
+    if (result == WaitResult::kReached && !entered()) {
+      return Error(tcRemoteError, "%s: rank %d has destroyed its communicator and will not enter", Title(epoch).c_str(),
+                   peer);
+    }
     if (result != WaitResult::kReached) {
       const Sequence seen = CpuMemory::LoadRelaxed(&EntryOf(view, view.rank, peer, epoch.number).epoch);
       return WaitError(epoch, result, limit,
@@ -66,28 +72,41 @@ Status WaitError(const Epoch& epoch, WaitResult result, std::chrono::nanoseconds
   return Error(tcTimeout, "%s waited %g s for %s", Title(epoch).c_str(), seconds, what.c_str());
 }
 
+Status CheckDestinations(const Epoch& epoch, const Windows& windows) {
+  for (int peer = 0; peer < epoch.comm.n_ranks(); ++peer) {
+    const int64_t window = epoch.destination(peer).window;
+    if (window < 0 || FindWindow(windows, window) != nullptr) continue;
+    return Error(tcInvalidUsage,
+                 "%s: rank %d receives into its window %lld, which this rank had not registered before this call; "
+                 "registrations and operators must have the same order on all ranks",
+                 Title(epoch).c_str(), peer, static_cast<long long>(window));
+  }
+  return {};
+}
+
 Status OnlyMeet(const Epoch& epoch) {
   LeaveEpoch<CpuMemory>(epoch.comm.view().own().local, epoch.number, 1, 0);
   return {};
 }
 
-bool RunEpoch(Communicator& comm, const EntryRecord& mine, const std::function<Status(const Epoch&)>& body) {
-  if (!comm.fatal().ok()) return false;
+EpochEnd RunEpoch(Communicator& comm, const EntryRecord& mine, const std::function<Status(const Epoch&)>& body) {
+  if (!comm.fatal().ok()) return EpochEnd::kDead;
   const RankView& view = comm.view();
   const Epoch epoch{comm, mine.shape, EnterEpoch<CpuMemory>(view.own().local)};
   for (int peer = 0; peer < view.n_ranks; ++peer) PublishEntry<CpuMemory>(view, peer, epoch.number, mine);
   Status failed = AwaitEntries(epoch);
+  Status refused;
   if (failed.ok()) {
-    const Status refused = CompareEntries(epoch);
+    refused = CompareEntries(epoch);
     // The refusing rank itself has told its caller at once.
     if (!refused.ok() && mine.rejected == tcSuccess) comm.FailOperator(refused);
     failed = refused.ok() ? body(epoch) : OnlyMeet(epoch);
   }
   if (!failed.ok()) {
-    comm.Fail(failed);
-    return false;
+    comm.End(failed);
+    return EpochEnd::kDead;
   }
-  return true;
+  return refused.ok() ? EpochEnd::kDone : EpochEnd::kRefused;
 }
 
 }  // namespace tc::host

@@ -23,11 +23,15 @@ struct Epoch {
 // Publishes `mine`, waits until every rank has entered (bounded by entryTimeoutMs), and compares what they entered
 // with. When all agree, calls `body`, whose threads each end with LeaveEpoch; an error it returns ends the
 // communicator. A rank that refused its call, or entered with another shape, makes the operator fail on every rank
-// alike, with no effect: the epoch is left without a body. False when this communicator does nothing more.
-bool RunEpoch(Communicator& comm, const EntryRecord& mine, const std::function<Status(const Epoch&)>& body);
+// alike, with no effect: the epoch is left without a body, and so are the further epochs of the same operator.
+enum class EpochEnd { kDone, kRefused, kDead };
+EpochEnd RunEpoch(Communicator& comm, const EntryRecord& mine, const std::function<Status(const Epoch&)>& body);
 
 // The body of an operator that only meets: barrier, refused calls.
 Status OnlyMeet(const Epoch& epoch);
+
+// tcInvalidUsage when a peer wants its data in a window that this rank had not registered when it made its call.
+Status CheckDestinations(const Epoch& epoch, const Windows& windows);
 
 // "rank 2: tcAllGather #41"
 std::string Title(const Epoch& epoch);

@@ -16,9 +16,9 @@ Stream::~Stream() {
 void Stream::Enqueue(std::function<void()> task) {
   {
     std::lock_guard lock(mutex_);
+    if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });  // may throw: before anything has changed
     tasks_.push_back(std::move(task));
     ++enqueued_;
-    if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
   }
   changed_.notify_all();
 }

@@ -130,6 +130,7 @@ Status Prepare(size_t m, size_t n, size_t k, tcDataType_t type, const tcGemmConf
   problem.b_layout = given.bLayout;
   problem.alpha = given.alpha;
   problem.gathered = given.gatheredA;
+  TC_RETURN_IF_ERROR(CheckBytes("a row of a, padded,", k, 16, type));
   TC_RETURN_IF_ERROR(CheckBytes("a", m, k, type));
   TC_RETURN_IF_ERROR(ChooseSlab(comm.settings().workspace_bytes, comm.n_ranks(), StagedPitch(k * ElementBytes(type)),
                                 &prepared->slab_rows));
@@ -163,9 +164,13 @@ Status OperatorSupported(const Communicator& comm, const tcOpDesc_t& desc) {
     Prepared prepared;
     return Prepare(desc.m, desc.n, desc.k, desc.type, *desc.gemm, comm, &prepared);
   }
-  if (desc.op != tcOpBarrier) TC_RETURN_IF_ERROR(CheckType(desc.type));
+  if (desc.op < tcOpBarrier || desc.op > tcOpMoeCombine) {
+    return Error(tcInvalidArgument, "op %d is no tcOp_t", desc.op);
+  }
+  const tcDataType_t type = desc.op == tcOpBarrier ? tcInt8 : desc.type;
+  TC_RETURN_IF_ERROR(CheckType(type));
   const KernelRow* row = nullptr;
-  return ChooseKernel(desc.op, desc.type, tcPlaneAuto, comm.backend().name(), &row);
+  return ChooseKernel(desc.op, type, tcPlaneAuto, comm.backend().name(), &row);
 }
 
 }  // namespace tc

@@ -1,13 +1,18 @@
 #include "ops/issue.h"
 
+#include "base/no_throw.h"
 #include "plan/plan.h"
 
 namespace tc {
 
 Status Issue(const Status& checked, const KernelRow* row, const Launch& launch) {
   TC_RETURN_IF_ERROR(launch.comm.Usable());
-  const Status refused = checked.ok() ? row->launch(launch) : checked;
+  const Status refused = checked.ok() ? NoThrow([&] { return row->launch(launch); }) : checked;
   if (refused.ok()) return {};
+  if (!LeavesUsable(refused.code())) {  // half launched, perhaps: nobody may wait for the rest
+    launch.comm.End(refused);
+    return refused;
+  }
   const KernelRow* refusal = nullptr;
   TC_RETURN_IF_ERROR(ChooseKernel(kOpRefusal, tcInt8, tcPlaneAuto, launch.comm.backend().name(), &refusal));
   const auto post = [&](tcStream_t stream) {

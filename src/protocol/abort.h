@@ -6,6 +6,7 @@
 namespace tc {
 
 inline constexpr uint32_t kAbortCalled = 1;   // the writer was told to abort
+inline constexpr uint32_t kEnded = 2;         // an error of its own ended the writer
 inline constexpr uint32_t kPeerDied = 0x100;  // plus the rank whose death the writer saw
 
 template <class Memory>
@@ -22,6 +23,12 @@ TC_HOST_DEVICE int AbortedBy(const RankView& view) {
     if (Memory::LoadAcquireSys(&view.abort[view.rank]->from[peer].word) != 0) return peer;
   }
   return -1;
+}
+
+// Whether `peer` has destroyed its communicator in good order: it will not enter another operator.
+template <class Memory>
+TC_HOST_DEVICE bool HasLeft(const RankView& view, int peer) {
+  return Memory::LoadAcquireSys(&view.abort[view.rank]->from[peer].left) != 0;
 }
 
 }  // namespace tc

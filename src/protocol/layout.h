@@ -71,6 +71,7 @@ struct LocalBlock {
   alignas(kWriterStride) Sequence epoch;     // of the last completed operator (P3)
   alignas(kWriterStride) Sequence verdict;   // what the first block found when it met the peers, see epoch.h
   alignas(kWriterStride) uint32_t dead;      // not 0: the communicator has ended, on a device
+  alignas(kWriterStride) uint32_t refused;   // not 0: the rest of an operator of several epochs is left out
   alignas(kWriterStride) uint32_t tickets;   // arrivals: roles go by it (P9)
   alignas(kWriterStride) uint32_t tiles;     // tiles claimed
   alignas(kWriterStride) uint32_t moves;     // pieces of data movement claimed

@@ -14,7 +14,7 @@ constexpr uint32_t kGemmTypes = 1u << tcFloat32 | 1u << tcFloat16 | 1u << tcBflo
 }  // namespace
 
 const std::vector<KernelRow>& Registry() {
-  static const std::vector<KernelRow> rows = {
+  static const auto* rows = new std::vector<KernelRow>{
       {"host_refusal", kOpRefusal, "host", kAllTypes, tcPlaneAuto,
        [](const Launch& l) { return host::LaunchRefusal(l.comm, l.stream, l.shape, std::get<Status>(l.problem)); }},
       {"host_barrier", tcOpBarrier, "host", kAllTypes, tcPlaneAuto,
@@ -43,7 +43,7 @@ const std::vector<KernelRow>& Registry() {
        }},
 #endif
   };
-  return rows;
+  return *rows;
 }
 
 }  // namespace tc
