@@ -26,15 +26,6 @@ thread_local Group* thread_group = nullptr;
 
 bool InGroup() { return thread_group != nullptr; }
 
-Call Guarded(const char* function, const std::shared_ptr<Communicator>& comm, Call call) {
-  return [=] {
-    const Status status = NoThrow(call);
-    if (status.ok() || comm == nullptr) return status;
-    comm->SetLastError(comm->Who() + ": " + function + ": " + status.sentence());
-    return status;
-  };
-}
-
 // The calls of one communicator keep their order and follow each other; those of different ones run side by side.
 std::vector<Call> ChainByCommunicator(const std::vector<HeldCall>& held) {
   std::vector<std::pair<const Communicator*, std::vector<Call>>> chains;
@@ -65,14 +56,15 @@ std::vector<Call> ChainByCommunicator(const std::vector<HeldCall>& held) {
 }  // namespace
 
 tcResult_t Collective(const char* function, std::shared_ptr<Communicator> comm, Call call) {
-  Call guarded = Guarded(function, comm, std::move(call));
-  if (!InGroup()) return Report(function, guarded(), comm.get());
-  thread_group->calls.push_back({std::move(comm), [function, guarded = std::move(guarded)] {
-                                   const Status status = guarded();
-                                   return status.ok()
-                                              ? status
-                                              : Status(status.code(), std::string(function) + ": " + status.sentence());
-                                 }});
+  if (!InGroup()) return Report(function, NoThrow(call), comm.get());
+  const auto held = [=]() -> Status {
+    const Status status = NoThrow(call);
+    if (status.ok()) return status;
+    const std::string sentence = std::string(function) + ": " + status.sentence();
+    if (comm != nullptr) comm->SetLastError(comm->Who() + ": " + sentence);
+    return Status(status.code(), sentence);
+  };
+  thread_group->calls.push_back({comm, held});
   return tcSuccess;
 }
 

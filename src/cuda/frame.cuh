@@ -113,13 +113,15 @@ __device__ inline Entered EnterOperator(const DeviceComm& comm, const EntryRecor
       }
     } else if (threadIdx.x == 0) {
       // Its supplier, ticket 0 of this grid, is resident, and ends its own wait within the entry limit.
-      Verdict verdict = Verdict::kOut;
-      uint32_t posted = 0;
+      uint32_t posted = static_cast<uint32_t>(Verdict::kOut);
       const auto known = [&] { return ReadVerdict<DeviceMemory>(local, epoch, &posted); };
-      if (WaitUntil<DeviceMemory>(known, comm.view, UINT64_MAX) == WaitResult::kReached) {
-        verdict = static_cast<Verdict>(posted);
+      const WaitResult result = WaitUntil<DeviceMemory>(known, comm.view, UINT64_MAX);
+      if (result != WaitResult::kReached) {
+        // Not silently: the others may finish, and then nobody advances the epoch for the next operator.
+        ReportStall(comm, result, mine.shape, epoch, 0, -1, -1, 0);
+        posted = static_cast<uint32_t>(Verdict::kOut);
       }
-      entered.verdict = verdict;
+      entered.verdict = static_cast<Verdict>(posted);
     }
   }
   __syncthreads();

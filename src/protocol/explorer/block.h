@@ -19,7 +19,7 @@ namespace tc::explorer {
 inline constexpr uint64_t kLimitNs = 1'000'000;
 
 // A thread's last word.
-enum Ending : uint64_t { kEnded = 1, kGaveUp = 2, kRefusedCall = 3 };
+enum Ending : uint64_t { kFinished = 1, kGaveUp = 2, kRefusedCall = 3 };
 
 template <class Memory>
 class Block {
@@ -27,22 +27,29 @@ class Block {
   Block(const RankView& view, int index, int blocks, Mutation mutation)
       : view_(view), local_(view.own().local), index_(index), blocks_(blocks), mutation_(mutation) {}
 
-  // Enters the next epoch. The block with ticket 0 meets the peers, the others wait for its verdict. `early`: only until
-  // all have entered the epoch before, which is enough to write this epoch's half of a staging buffer (P8). False: given
-  // up, or refused.
+  // Enters the next epoch. The block with ticket 0 meets the peers, the others wait for its verdict. `early`: only
+  // until all have entered the epoch before, which is enough to write this epoch's half of a staging buffer (P8).
+  // False: given up, or refused.
   bool Enter(const OperatorShape& shape, bool early = false) {
     epoch_ = mutation_ == Mutation::kEpochFromLaunch ? 1 : EnterEpoch<Memory>(local_);
     ticket_ = TakeTicket<Memory>(local_);
     if (mutation_ == Mutation::kRoleByIndex) ticket_ = static_cast<uint32_t>(blocks_ - 1 - index_);
-    if (ticket_ == 0) {
+    if (Memory::LoadAcquireGpu(&local_.dead) != 0) {
+      ending_ = kGaveUp;
+    } else if (ticket_ == 0) {
       const uint32_t verdict = early ? MeetEarly(shape) : Meet(shape);
       PostVerdict<Memory>(local_, epoch_, verdict);
       ending_ = verdict;
     } else {
       uint32_t posted = 0;
       const auto known = [&] { return ReadVerdict<Memory>(local_, epoch_, &posted); };
-      if (Await("the verdict", known, UINT64_MAX) != WaitResult::kReached) posted = kGaveUp;
+      const WaitResult result = Await("the verdict", known, UINT64_MAX);
       ending_ = posted;
+      // Also here the rank must be marked dead: else its next operator starts in the middle of this one's epoch.
+      if (result != WaitResult::kReached) {
+        ending_ = kGaveUp;
+        if (mutation_ != Mutation::kGivesUpSilently) GiveUp(result, -1);
+      }
     }
     return ending_ == 0;
   }
@@ -76,7 +83,7 @@ class Block {
     if (report_ != nullptr) {
       const tcResult_t code = result == WaitResult::kAborted ? tcAborted : tcTimeout;
       Stall stall;
-      stall.peer = peer;
+      stall.peer = result == WaitResult::kAborted ? AbortedBy<Memory>(view_) : peer;
       stall.epoch = epoch_;
       if (mutation_ == Mutation::kStallCodeBeforeRecord) {
         if (Memory::AddAcqRelGpu(&local_.dead, uint32_t{1}) != 0) return;
@@ -113,7 +120,7 @@ class Block {
   int rank() const { return view_.rank; }
   uint32_t ticket() const { return ticket_; }
   Mutation mutation() const { return mutation_; }
-  uint64_t ending() const { return ending_ == 0 ? uint64_t{kEnded} : ending_; }
+  uint64_t ending() const { return ending_ == 0 ? uint64_t{kFinished} : ending_; }
 
   bool Arrived(int producer, int chunk) const {
     const Sequence* slot = &view_.own().from.watermark[producer].chunk[chunk];

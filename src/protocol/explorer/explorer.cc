@@ -46,7 +46,8 @@ std::string ToText(const std::vector<StepTaken>& steps) {
   std::ostringstream text;
   for (size_t i = 0; i < steps.size();) {
     size_t same = i;
-    while (same < steps.size() && steps[same].thread == steps[i].thread && steps[same].choice == steps[i].choice) ++same;
+    while (same < steps.size() && steps[same].thread == steps[i].thread && steps[same].choice == steps[i].choice)
+      ++same;
     text << (i > 0 ? " " : "") << steps[i].thread;
     if (steps[i].choice != 0) text << "." << steps[i].choice;
     if (same > i + 1) text << "*" << same - i;
@@ -304,7 +305,8 @@ bool Explorer::SearchOnce(const Budget& budget) {
       Report(*next.failure, steps_to_here());
       return true;
     }
-    const State state = next.state;
+    State state = next.state;
+    if (reduce_) model_.Simplify(state);
     verdict = enter(state);
   }
   if (model_.TakeRestart()) return false;
@@ -315,8 +317,8 @@ bool Explorer::SearchOnce(const Budget& budget) {
 Result Explorer::Exhaust(const Budget& budget) {
   reduce_ = budget.reduce;
   // Walks tell early who accesses what, which decides what commutes; and they find the plain mistakes.
-  constexpr uint64_t kFirstWalks = 20;
-  for (uint64_t seed = 1; seed <= kFirstWalks && !result_.failure; ++seed) WalkOnce(seed);
+  const uint64_t first_walks = reduce_ ? 20 : 0;
+  for (uint64_t seed = 1; seed <= first_walks && !result_.failure; ++seed) WalkOnce(seed);
   model_.TakeRestart();
   while (!result_.failure && !SearchOnce(budget)) {
   }

@@ -17,7 +17,9 @@ using Scenario = std::function<World()>;
 struct Budget {
   uint64_t states = 20'000'000;
   double seconds = 120;
-  bool reduce = true;  // false: every step of every thread in every order; only to check that the reduction loses nothing
+  // False: every step of every thread in every order, and failed polls without end (so that a wait that never ends is
+  // not noticed); to check that the reduction loses nothing.
+  bool reduce = true;
 };
 
 struct Result {

@@ -2,25 +2,89 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/explorer/gather.h"
+#include <cstdio>
+
+#include "protocol/explorer/scenarios.h"
 
 namespace tc::explorer {
 namespace {
 
-using M = ModelMemory;
+// As after a long life: sequence numbers cross 2^31 and 2^32 (P2).
+constexpr Sequence kStarts[] = {0, (Sequence{1} << 31) - 2, (Sequence{1} << 32) - 2};
 
-void Expect(const char* name, const Scenario& s) {
-  const Result r = Explore(s, {.seconds=60});
-  std::printf("%-40s %9llu states %7.2f s %s outcomes %zu\n", name, (unsigned long long)r.states, r.seconds, r.complete ? "all" : "PART", r.outcomes.size());
-  EXPECT_FALSE(r.failure) << *r.failure << "\n" << r.trace << r.choices;
+std::string Story(const Result& result) {
+  return *result.failure + "\n" + result.trace + "choices for Replay: " + result.choices;
 }
 
-TEST(Explorer, Quick) {
+class Scenarios : public ::testing::TestWithParam<size_t> {};
+
+TEST_P(Scenarios, HoldInEveryExecution) {
+  const NamedScenario scenario = AllScenarios<ModelMemory>()[GetParam()];
+  for (const Sequence start : kStarts) {
+    const Result result = Explore([&] { return scenario.build(start, Mutation::kNone); }, {.states = 2'000'000});
+    std::printf("%-60s from %10llu: %9llu states, %6.2f s\n", scenario.name.c_str(),
+                static_cast<unsigned long long>(start), static_cast<unsigned long long>(result.states), result.seconds);
+    ASSERT_FALSE(result.failure) << scenario.name << ": " << Story(result);
+    EXPECT_TRUE(result.complete) << "not everything was explored";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Explorer, Scenarios, ::testing::Range<size_t>(0, AllScenarios<ModelMemory>().size()));
+
+// What the explorer leaves out (interleavings that cannot matter, what nobody can read any more) loses nothing: small
+// scenarios without any reduction end in the same ways.
+TEST(Explorer, ReductionsLoseNothing) {
+  const Operation gather{Kind::kGather, 1, 1};
   const Operation barrier{Kind::kBarrier, 0, 1};
-  Expect("barrier", [&] { return GatherWorld<M>({.ranks = 3, .operations = {barrier, barrier, barrier}}); });
-  const Operation g{Kind::kGather, 2, 2};
-  Expect("push", [&] { return GatherWorld<M>({.ranks = 2, .operations = {g, g}}); });
-  Expect("push early", [&] { return GatherWorld<M>({.ranks = 2, .operations = {g, g}, .early=true}); });
+  const std::vector<Scenario> small = {
+      [&] {
+        return GatherWorld<ModelMemory>({.operations = {barrier, barrier}});
+      },
+      [&] { return GatherWorld<ModelMemory>({.operations = {gather}, .aborter = 1}); },
+      [&] { return GatherWorld<ModelMemory>({.operations = {barrier}, .limits = Limits::kAnytime}); },
+      [] { return CreditWorld<ModelMemory>({}); },
+      [] { return PacketWorld<ModelMemory>({}); },
+      [] { return BulkWorld<ModelMemory>({.epochs = 1}, false); },
+      [] { return MappingWorld<ModelMemory>({}); },
+  };
+  for (const Scenario& scenario : small) {
+    const Result reduced = Explore(scenario);
+    const Result unreduced = Explore(scenario, {.states = 1'000'000, .seconds = 10, .reduce = false});
+    std::printf("reduced %llu states, unreduced %llu%s\n", static_cast<unsigned long long>(reduced.states),
+                static_cast<unsigned long long>(unreduced.states), unreduced.complete ? "" : " and more");
+    ASSERT_FALSE(reduced.failure) << Story(reduced);
+    ASSERT_FALSE(unreduced.failure) << Story(unreduced);
+    if (unreduced.complete) {
+      EXPECT_EQ(reduced.outcomes, unreduced.outcomes);
+    }
+  }
 }
+
+// Larger than what can be exhausted: random executions, each a function of its seed.
+TEST(Explorer, LargerConfigurationsHoldInRandomExecutions) {
+  const Operation gather{Kind::kGather, 2, 2};
+  const Operation claimed{Kind::kClaimed, 2, 2};
+  const Operation barrier{Kind::kBarrier, 0, 1};
+  const Operation broadcast{Kind::kBroadcast, 2, 1};
+  const struct {
+    const char* name;
+    GatherOptions options;
+  } kCases[] = {
+      {"push, 3 ranks, 3 epochs, 2 blocks, 2 chunks", {.ranks = 3, .operations = {gather, gather, gather}}},
+      {"the same, claimed, halves", {.ranks = 3, .operations = {claimed, claimed, claimed}, .early = true}},
+      {"mixed, 4 ranks", {.ranks = 4, .operations = {gather, barrier, broadcast, claimed, gather}}},
+      {"mixed, 4 ranks, halves", {.ranks = 4, .operations = {claimed, gather, broadcast, gather}, .early = true}},
+      {"abort, 3 ranks", {.ranks = 3, .operations = {claimed, gather, barrier}, .aborter = 1}},
+      {"limits, 3 ranks", {.ranks = 3, .operations = {gather, claimed}, .limits = Limits::kAnytime}},
+  };
+  constexpr double kSecondsEach = 2;
+  for (const auto& c : kCases) {
+    const Result result = Wander([&] { return GatherWorld<ModelMemory>(c.options); }, 1, 1'000'000, kSecondsEach);
+    std::printf("%-60s seeds 1 ... %llu, %.1f s\n", c.name, static_cast<unsigned long long>(result.walks),
+                result.seconds);
+    ASSERT_FALSE(result.failure) << c.name << ", seed " << result.walks << ": " << Story(result);
+  }
+}
+
 }  // namespace
 }  // namespace tc::explorer

@@ -32,10 +32,10 @@ struct GatherOptions {
   Sequence start = 0;
   bool early = false;  // two staging halves, entered early (P8)
   Limits limits = Limits::kNever;
-  int absent = -1;           // a rank that never comes
-  int aborter = -1;          // a rank on which somebody calls tcCommAbort, at any time
-  bool one_resident = false; // a grid's blocks run one after the other
-  bool differ = false;       // rank 1 calls other operators
+  int absent = -1;            // a rank that never comes
+  int aborter = -1;           // a rank on which somebody calls tcCommAbort, at any time
+  bool one_resident = false;  // a grid's blocks run one after the other
+  bool differ = false;        // rank 1 calls other operators
   Mutation mutation = Mutation::kNone;
 };
 
@@ -68,17 +68,18 @@ class GatherBlock {
 
   uint64_t Run() {
     for (const Operation& operation : options_.operations) {
-      if (index_ < operation.blocks && !RunOne(operation)) return ending_;
+      Memory::Forget(ending_ << 8 | number_ << 1);
+      if (index_ < operation.blocks) RunOne(operation);
       ++number_;
       Memory::SyncThreads(staging_.grid[view_.rank]);
     }
-    return kEnded;
+    return ending_;
   }
 
  private:
   using B = Block<Memory>;
 
-  bool RunOne(Operation operation) {
+  void RunOne(Operation operation) {
     if (options_.differ && view_.rank == 1) operation.chunks = 1;
     B block(view_, index_, operation.blocks, options_.mutation);
     block.set_report(staging_.report[view_.rank]);
@@ -86,21 +87,24 @@ class GatherBlock {
     ++calls_;
     OperatorShape shape;
     shape.m = static_cast<uint64_t>(operation.kind) * 100 + operation.chunks;
-    bool fine = block.Enter(shape, options_.early && operation.kind != Kind::kBarrier);
-    if (fine && operation.kind == Kind::kGather) fine = Gather(block, operation);
-    if (fine && operation.kind == Kind::kClaimed) fine = GatherClaimed(block, operation);
-    if (fine && operation.kind == Kind::kBroadcast) fine = Broadcast(block, operation);
+    if (!block.Enter(shape, options_.early && operation.kind != Kind::kBarrier)) {
+      ending_ = block.ending();
+      if (ending_ == kRefusedCall) block.Leave();
+      return;
+    }
+    if (operation.kind == Kind::kGather) Gather(block, operation);
+    if (operation.kind == Kind::kClaimed) GatherClaimed(block, operation);
+    if (operation.kind == Kind::kBroadcast) Broadcast(block, operation);
     ending_ = block.ending();
-    if (!fine && ending_ != kRefusedCall) return false;
     block.Leave();
     if (options_.one_resident && index_ == 0) Memory::StoreReleaseGpu(staging_.left[view_.rank], number_ + 1);
-    return true;
   }
 
   void AwaitResidency(B& block) {
     if (!options_.one_resident || index_ == 0) return;
     const uint64_t* left = staging_.left[view_.rank];
-    block.Await("a free SM", [=, this] { return Memory::LoadAcquireGpu(left) > number_; }, UINT64_MAX);
+    block.Await(
+        "a free SM", [=, this] { return Memory::LoadAcquireGpu(left) > number_; }, UINT64_MAX);
   }
 
   uint64_t Half(const B& block) const {
@@ -127,7 +131,8 @@ class GatherBlock {
   void Contribute(const B& block, int consumer, int chunk) {
     const auto elected = [&] {
       uint32_t* counter = &staging_.elections[view_.rank][consumer * staging_.chunks + chunk];
-      return options_.mutation == Mutation::kNoElection || Elect<Memory>(counter, static_cast<uint32_t>(block.blocks()));
+      return options_.mutation == Mutation::kNoElection ||
+             Elect<Memory>(counter, static_cast<uint32_t>(block.blocks()));
     };
     if (options_.mutation == Mutation::kSignalBeforeData) {
       if (elected()) Raise(block, consumer, chunk);
@@ -155,6 +160,7 @@ class GatherBlock {
       const int consumer = PushDestination(view_.rank, step, view_.n_ranks);
       for (int chunk = 0; chunk < operation.chunks; ++chunk) Contribute(block, consumer, chunk);
     }
+    Memory::Forget(block.epoch() << 12 | number_ << 1 | 1);
     for (int step = 0; step + 1 < view_.n_ranks; ++step) {
       const int producer = ArrivalSource(view_.rank, step, view_.n_ranks);
       for (int chunk = block.index(); chunk < operation.chunks; chunk += block.blocks()) {
@@ -168,6 +174,7 @@ class GatherBlock {
   bool GatherClaimed(B& block, const Operation& operation) {
     const int pushes = operation.chunks * (view_.n_ranks - 1);
     for (;;) {
+      Memory::Forget(block.epoch() << 12 | number_ << 1 | 1);
       const int move = static_cast<int>(Memory::AddRelaxedGpu(&block.local().moves, uint32_t{1}));
       const int step = move % pushes / operation.chunks;
       const int chunk = move % operation.chunks;
@@ -207,18 +214,21 @@ class GatherBlock {
   int index_;
   uint64_t number_ = 0;
   uint64_t calls_ = 0;
-  uint64_t ending_ = kEnded;
+  uint64_t ending_ = kFinished;
 };
 
 // The host thread that reads a rank's stall record.
 template <class Memory>
 uint64_t ReadStall(const RankView& view, const StallReport* report, int absent) {
   Block<Memory> host(view, 0, 1, Mutation::kNone);
-  if (host.Await("a stall record", [=] { return HasStalled<Memory>(*report); }, UINT64_MAX) != WaitResult::kReached) {
+  if (host.Await(
+          "a stall record", [=] { return HasStalled<Memory>(*report); }, UINT64_MAX) != WaitResult::kReached) {
     return kGaveUp;
   }
-  if (ReadData<Memory>(&report->stall).peer != absent) Memory::Fail("the stall record names another rank");
-  return kEnded;
+  const bool timed_out = Memory::LoadRelaxed(&report->code) == static_cast<uint32_t>(tcTimeout);
+  const int peer = ReadData<Memory>(&report->stall).peer;
+  if (timed_out ? peer != absent : peer < 0) Memory::Fail("the stall record names another rank");
+  return kFinished;
 }
 
 template <class Memory>
@@ -244,23 +254,21 @@ World GatherWorld(const GatherOptions& options) {
   }
   const auto shared = std::make_shared<const GatherOptions>(options);
   for (int rank = 0; rank < options.ranks; ++rank) {
-    if (rank == options.absent) continue;
     const RankView view = world.view(rank);
-    for (int index = 0; index < blocks; ++index) {
-      world.AddThread(rank, "block " + std::to_string(index), [=] {
-        return GatherBlock<Memory>(*shared, *staging, view, index).Run();
-      });
-    }
-    if (options.absent >= 0) {
-      world.AddThread(rank, "host thread", [=, report = staging->report[rank]] {
-        return ReadStall<Memory>(view, report, shared->absent);
-      });
-    }
     if (rank == options.aborter) {
       world.AddThread(rank, "aborting thread", [=]() -> uint64_t {
         PublishAbort<Memory>(view);
-        return kEnded;
+        return kFinished;
       });
+    }
+    if (rank == options.absent) continue;
+    for (int index = 0; index < blocks; ++index) {
+      world.AddThread(rank, "block " + std::to_string(index),
+                      [=] { return GatherBlock<Memory>(*shared, *staging, view, index).Run(); });
+    }
+    if (options.absent >= 0) {
+      world.AddThread(rank, "host thread",
+                      [=, report = staging->report[rank]] { return ReadStall<Memory>(view, report, shared->absent); });
     }
   }
   return world;

@@ -7,7 +7,14 @@
 namespace tc::explorer {
 namespace {
 
+// Instead of the number of a write: no need to know it, everybody does.
+constexpr uint16_t kKnownToAll = std::numeric_limits<uint16_t>::max();
 constexpr uint64_t kLongPast = uint64_t{1} << 63;
+
+// Whether nothing about earlier accesses matters any more.
+bool IsSettled(const Datum& datum) {
+  return datum.reads.empty() && (datum.write.count == 0 || datum.write.count == kKnownToAll);
+}
 
 uint64_t Bit(int thread) { return uint64_t{1} << thread; }
 
@@ -58,6 +65,8 @@ const char* Verb(OpKind kind) {
       return "polls";
     case OpKind::kExpire:
       return "looks at its time limit";
+    case OpKind::kForget:
+      return "goes on";
   }
   return "";
 }
@@ -221,7 +230,7 @@ void Model::Join(uint32_t& to, uint32_t from) {
 }
 
 void Model::Know(State& state, int thread, size_t component, size_t count, bool async) {
-  if (count > std::numeric_limits<uint16_t>::max()) throw std::logic_error("too many events");
+  if (count >= kKnownToAll) throw std::logic_error("too many events");
   ThreadState& self = state.threads[thread];
   uint32_t& place = async ? self.outstanding : self.now;
   Knowledge known = knowledge_[place];
@@ -298,10 +307,13 @@ std::optional<std::string> Model::Step(State& state, int thread, int choice) {
       observed = choice == 0 ? 0 : kLongPast;
       break;
     case OpKind::kBackoff:
+    case OpKind::kForget:
       break;
   }
-  if (!failure) Advance(state, thread, observed);
-  return failure;
+  if (failure) return failure;
+  Advance(state, thread, observed);
+  if (HasEnded(state, thread)) self = {.node = self.node};
+  return {};
 }
 
 // If the first poll of a wait may fail, the thread waits, at one place whatever the poll saw: a failed poll leaves no
@@ -368,12 +380,11 @@ std::optional<std::string> Model::Store(State& state, int thread, const Op& op, 
   Location& location = world_.locations()[op.location];
   NoteWrite(thread, location);
   const int rank = RankOf(thread);
-  if (location.home != rank) {
-    if (location.remote_writer >= 0 && location.remote_writer != rank) {
-      return world_.threads()[thread].name + " stores to " + location.name + ", and so does rank " +
-             std::to_string(location.remote_writer) + ": a slot has one writer";
-    }
-    location.remote_writer = rank;
+  for (const uint32_t id : HistoryOf(state, op.location).messages) {
+    const int other = messages_[id].rank;
+    if (location.home == rank || other == rank || other == location.home) continue;
+    return world_.threads()[thread].name + " stores to " + location.name + ", and so has rank " +
+           std::to_string(other) + ": a slot has one writer";
   }
   const Message message{op.value, knowledge_.Intern(Released(state, thread, op, location.home)),
                         static_cast<int16_t>(rank), op.scope == Scope::kSys, false};
@@ -461,7 +472,7 @@ std::optional<std::string> Model::Read(State& state, int thread, const Op& op) {
   Datum datum = DatumOf(state, op.location);
   const ThreadState& self = state.threads[thread];
   const View& known = knowledge_[op.kind == OpKind::kAsyncRead ? self.proxy : self.now].seen;
-  if (known.At(datum.write.component) < datum.write.count) {
+  if (datum.write.count != kKnownToAll && known.At(datum.write.component) < datum.write.count) {
     return world_.threads()[thread].name + " reads " + location.name + " without being ordered after the write of " +
            world_.threads()[world_.ThreadOf(datum.write.component)].name;
   }
@@ -483,7 +494,7 @@ std::optional<std::string> Model::Write(State& state, int thread, const Op& op) 
   const ThreadState& self = state.threads[thread];
   const View& known = knowledge_[self.now].seen;
   const auto who = [&](const Access& access) { return world_.threads()[world_.ThreadOf(access.component)].name; };
-  if (known.At(before.write.component) < before.write.count) {
+  if (before.write.count != kKnownToAll && known.At(before.write.component) < before.write.count) {
     return world_.threads()[thread].name + " writes " + location.name + " without being ordered after the write of " +
            who(before.write);
   }
@@ -497,8 +508,8 @@ std::optional<std::string> Model::Write(State& state, int thread, const Op& op) 
   const int count = std::max(known.At(component), knowledge_[self.outstanding].seen.At(component)) + 1;
   Know(state, thread, component, static_cast<size_t>(count), async);
   if (state.places.size() <= static_cast<size_t>(op.location)) state.places.resize(op.location + 1);
-  state.places[op.location] = data_.Intern(
-      {op.value, {static_cast<uint32_t>(component), static_cast<uint16_t>(count)}, {}});
+  state.places[op.location] =
+      data_.Intern({op.value, {static_cast<uint32_t>(component), static_cast<uint16_t>(count)}, {}});
   return {};
 }
 
@@ -536,6 +547,117 @@ std::string Model::Describe(const State& state, int thread, int choice) {
     }
     default:
       return line + " = " + std::to_string(op.value);
+  }
+}
+
+// The oldest message of a location that a thread may still read, or put its own behind.
+size_t Model::OldestAlive(const State& state, size_t place) const {
+  const Location& location = world_.locations()[place];
+  size_t alive = HistoryOf(state, static_cast<int>(place)).messages.size();
+  for (size_t i = 0; i < state.threads.size(); ++i) {
+    const int thread = static_cast<int>(i);
+    const ThreadState& self = state.threads[i];
+    if (HasEnded(state, thread) || ((location.readers | location.writers) & Bit(thread)) == 0) continue;
+    alive = std::min<size_t>(alive, knowledge_[self.now].seen.At(location.component));
+    if (world_.uses_async_proxy()) alive = std::min<size_t>(alive, knowledge_[self.proxy].seen.At(location.component));
+  }
+  return alive;
+}
+
+// Whether every thread that has not ended is ordered after an access.
+bool Model::AllKnow(const State& state, const Access& access) const {
+  for (size_t i = 0; i < state.threads.size(); ++i) {
+    const ThreadState& self = state.threads[i];
+    if (HasEnded(state, static_cast<int>(i))) continue;
+    if (knowledge_[self.now].seen.At(access.component) < access.count) return false;
+    if (world_.uses_async_proxy() && knowledge_[self.proxy].seen.At(access.component) < access.count) return false;
+  }
+  return true;
+}
+
+void Model::Simplify(State& state) {
+  const size_t places = state.places.size();
+  std::vector<size_t> alive(places, 0);                  // of words
+  std::vector<std::vector<uint16_t>>& events = events_;  // of data, those that still matter
+  events.resize(world_.component_count());
+  for (std::vector<uint16_t>& counts : events) counts.clear();
+  for (size_t place = 0; place < places; ++place) {
+    if (!world_.locations()[place].is_data) {
+      alive[place] = OldestAlive(state, place);
+      continue;
+    }
+    if (IsSettled(data_[state.places[place]])) continue;
+    Datum datum = data_[state.places[place]];
+    if (AllKnow(state, datum.write)) datum.write = {0, datum.write.count == 0 ? uint16_t{0} : kKnownToAll};
+    std::erase_if(datum.reads, [&](const Access& read) { return AllKnow(state, read); });
+    if (datum.write.count != kKnownToAll) events[datum.write.component].push_back(datum.write.count);
+    for (const Access& read : datum.reads) events[read.component].push_back(read.count);
+    state.places[place] = data_.Intern(datum);
+  }
+  for (std::vector<uint16_t>& counts : events) {
+    std::erase(counts, 0);
+    std::sort(counts.begin(), counts.end());
+    counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  }
+  const auto renumbered = [&](size_t component, uint16_t count) {
+    const int location = world_.LocationOfComponent(component);
+    if (location >= 0) return static_cast<size_t>(location) < places && count < alive[location] ? uint16_t{0} : count;
+    const std::vector<uint16_t>& counts = events[component];
+    return static_cast<uint16_t>(std::upper_bound(counts.begin(), counts.end(), count) - counts.begin());
+  };
+  Renumber(state, alive, renumbered);
+}
+
+template <class Renumbered>
+void Model::Renumber(State& state, const std::vector<size_t>& alive, const Renumbered& renumbered) {
+  std::vector<std::pair<uint32_t, uint32_t>> done;
+  const auto renumber = [&](uint32_t& id) {
+    if (id == 0) return;
+    for (const auto& [before, after] : done) {
+      if (before != id) continue;
+      id = after;
+      return;
+    }
+    Knowledge known;
+    for (size_t i = 0; i < knowledge_[id].seen.size(); ++i)
+      known.seen.Raise(i, renumbered(i, knowledge_[id].seen.At(i)));
+    for (size_t i = 0; i < knowledge_[id].complete.size(); ++i) {
+      known.complete.Raise(i, renumbered(i, knowledge_[id].complete.At(i)));
+    }
+    done.emplace_back(id, knowledge_.Intern(known));
+    id = done.back().second;
+  };
+  for (ThreadState& thread : state.threads) {
+    for (uint32_t* id : {&thread.now, &thread.fence, &thread.pending, &thread.proxy, &thread.outstanding})
+      renumber(*id);
+  }
+  for (BarrierState& barrier : state.barriers) {
+    renumber(barrier.gathered);
+    renumber(barrier.handed_out);
+  }
+  renumber(state.sc);
+  for (size_t place = 0; place < state.places.size(); ++place) {
+    if (state.places[place] == 0) continue;
+    if (world_.locations()[place].is_data) {
+      if (IsSettled(data_[state.places[place]])) continue;
+      Datum datum = data_[state.places[place]];
+      if (datum.write.count != kKnownToAll) datum.write.count = renumbered(datum.write.component, datum.write.count);
+      for (Access& read : datum.reads) read.count = renumbered(read.component, read.count);
+      state.places[place] = data_.Intern(datum);
+      continue;
+    }
+    History history = histories_[state.places[place]];
+    bool changed = false;
+    for (size_t i = 0; i < history.messages.size(); ++i) {
+      const bool dead = i + 1 < alive[place];
+      Message message = messages_[history.messages[i]];
+      if (dead) message = {.rank = message.rank};
+      renumber(message.released);
+      if (message == messages_[history.messages[i]]) continue;
+      history.messages[i] = messages_.Intern(message);
+      changed = true;
+    }
+    if (changed) state.places[place] = histories_.Intern(history);
   }
 }
 

@@ -109,6 +109,9 @@ class Model {
   uint64_t LastValue(const State& state, int location) const;
   // Somebody has accessed what was taken to be others' alone: what was explored must be explored again.
   bool TakeRestart() { return std::exchange(restart_, false); }
+  // Drops what can make no difference any more, so that states which differ in nothing else become one: messages that
+  // nobody can read, accesses that everybody is ordered after.
+  void Simplify(State& state);
   // A state as bytes.
   void Encode(const State& state, std::string& bytes) const;
   World& world() { return world_; }
@@ -141,6 +144,11 @@ class Model {
   void MakeRoom(State& state, int location, size_t index);
   void Know(State& state, int thread, size_t component, size_t count, bool async);
   void Join(uint32_t& to, uint32_t from);
+  size_t OldestAlive(const State& state, size_t place) const;
+  bool AllKnow(const State& state, const Access& access) const;
+  template <class Renumbered>
+  void Renumber(State& state, const std::vector<size_t>& alive, const Renumbered& renumbered);
+  bool HasEnded(const State& state, int thread) const { return NextOp(state, thread).kind == OpKind::kDone; }
   void NoteRead(int thread, Location& location);
   void NoteWrite(int thread, Location& location);
   void Advance(State& state, int thread, uint64_t observed);
@@ -152,6 +160,7 @@ class Model {
   Interner<Message> messages_;
   Interner<History> histories_;
   Interner<Datum> data_;
+  std::vector<std::vector<uint16_t>> events_;  // of Simplify, kept for its memory
 };
 
 }  // namespace tc::explorer

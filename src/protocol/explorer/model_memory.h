@@ -69,6 +69,7 @@ class ModelMemory {
   // The async proxy (TMA, bulk copies) of the calling thread.
   template <class Word>
   static Word AsyncLoad(const Word* word) {
+    CurrentWorld().set_uses_async_proxy();
     return static_cast<Word>(Perform(OpKind::kAsyncLoad, word, 0, {}, Scope::kSys));
   }
   template <class Word>
@@ -77,6 +78,7 @@ class ModelMemory {
   }
   template <class T>
   static T AsyncRead(const T* from) {
+    CurrentWorld().set_uses_async_proxy();
     return ReadAs(OpKind::kAsyncRead, from);
   }
   template <class T>
@@ -94,9 +96,10 @@ class ModelMemory {
   }
 
   // Says that a bounded wait starts, for `what`. Its polls must leave no trace in the code when they fail.
-  static void BeginWait(const std::string& what) {
-    Run::Current().Perform({.kind = OpKind::kBeginWait, .text = what});
-  }
+  static void BeginWait(const std::string& what) { Run::Current().Perform({.kind = OpKind::kBeginWait, .text = what}); }
+  // Says that what the code does from here on depends on `key` alone, not on how it came here: states that differ in
+  // nothing else are then one.
+  static void Forget(uint64_t key) { Run::Current().Perform({.kind = OpKind::kForget, .value = key}); }
   [[noreturn]] static void Fail(const std::string& what) {
     Run::Current().Perform({.kind = OpKind::kFail, .text = what});
     std::abort();  // never: a failure is never observed

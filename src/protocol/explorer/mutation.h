@@ -31,6 +31,8 @@ enum class Mutation {
   kNoTimeLimit,
   kStallCodeBeforeRecord,
   kSignalsAfterGivingUp,
+  kGivesUpSilently,
+  kLeavingWins,
   kNoPadding,
   kGateBeforeWatermark,
   kCoarseChunkEarly,

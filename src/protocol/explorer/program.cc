@@ -45,7 +45,14 @@ int Program::After(int node, uint64_t value) {
   for (const auto& [observed, child] : nodes_[node].next) {
     if (observed == value) return child;
   }
-  const int child = Expand(node, value);
+  int child = -1;
+  if (nodes_[node].op.kind == OpKind::kForget) {
+    const auto [known, is_new] = behind_forget_.try_emplace(nodes_[node].op.value, -1);
+    if (is_new) known->second = Expand(node, value);
+    child = known->second;
+  } else {
+    child = Expand(node, value);
+  }
   nodes_[node].next.emplace_back(value, child);
   return child;
 }

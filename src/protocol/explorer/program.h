@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,26 +16,27 @@
 namespace tc::explorer {
 
 enum class OpKind : uint8_t {
-  kDone,         // value: what the code returned
-  kFail,         // the code found something wrong
-  kLoad,         // of a word of synchronisation
-  kStore,        //
-  kAdd,          // atomic
-  kFence,        // acquire and release, system scope
-  kFenceSc,      // sequentially consistent
-  kReadData,     // plain data, which a signal orders
-  kWriteData,    //
-  kAsyncLoad,    // by the async proxy (TMA): of a word
-  kAsyncStore,   //
-  kAsyncRead,    // of plain data
-  kAsyncWrite,   //
-  kAsyncWait,    // wait_group 0: the writes of this thread's async proxy are done
-  kProxyFence,   // fence.proxy.async
-  kArrive,       // at barrier `location`
-  kDepart,       //
-  kBeginWait,    // a bounded wait starts
-  kBackoff,      // one of its polls has failed
-  kExpire,       // whether its time limit has passed
+  kDone,        // value: what the code returned
+  kFail,        // the code found something wrong
+  kLoad,        // of a word of synchronisation
+  kStore,       //
+  kAdd,         // atomic
+  kFence,       // acquire and release, system scope
+  kFenceSc,     // sequentially consistent
+  kReadData,    // plain data, which a signal orders
+  kWriteData,   //
+  kAsyncLoad,   // by the async proxy (TMA): of a word
+  kAsyncStore,  //
+  kAsyncRead,   // of plain data
+  kAsyncWrite,  //
+  kAsyncWait,   // wait_group 0: the writes of this thread's async proxy are done
+  kProxyFence,  // fence.proxy.async
+  kArrive,      // at barrier `location`
+  kDepart,      //
+  kBeginWait,   // a bounded wait starts
+  kBackoff,     // one of its polls has failed
+  kExpire,      // whether its time limit has passed
+  kForget,      // what the code does from here on is a function of `value` alone
 };
 
 enum class Order : uint8_t { kRelaxed, kAcquire, kRelease, kAcqRel };
@@ -103,6 +105,7 @@ class Program {
   std::function<uint64_t()> code_;
   bool limits_;
   std::vector<Node> nodes_;
+  std::map<uint64_t, int> behind_forget_;
 };
 
 }  // namespace tc::explorer

@@ -64,8 +64,10 @@ void World::AddControl(int rank, Sequence epoch) {
     records[(epoch + 1) % 2].epoch = epoch > 0 ? epoch - 1 : 0;
   }
   AddRegion(control.get(), sizeof(ControlBlock), rank, NameInControl);
-  AddRegion(abort.get(), sizeof(AbortBlock), rank,
-            [](size_t offset) { return Indexed("abort", offset / sizeof(AbortSlot)); });
+  AddRegion(abort.get(), sizeof(AbortBlock), rank, [](size_t offset) {
+    const bool left = offset % sizeof(AbortSlot) >= offsetof(AbortSlot, left);
+    return Indexed("abort", offset / sizeof(AbortSlot)) + (left ? ".left" : "");
+  });
   control_[rank] = control.get();
   abort_[rank] = abort.get();
   owned_.push_back(std::move(control));
@@ -84,8 +86,8 @@ RankView World::view(int rank) const {
 void World::AddThread(int rank, const std::string& name, std::function<uint64_t()> code) {
   if (threads_.size() == kMaxThreads) throw std::logic_error("too many simulated threads");
   WorldScope scope(*this);
-  threads_.push_back({"rank " + std::to_string(rank) + " " + name, rank,
-                      Program(std::move(code), limits_ != Limits::kNever)});
+  threads_.push_back(
+      {"rank " + std::to_string(rank) + " " + name, rank, Program(std::move(code), limits_ != Limits::kNever)});
 }
 
 int World::AddBarrier(int participants) {
@@ -114,6 +116,7 @@ int World::LocationOf(const void* address, size_t bytes, bool is_data) {
   location.component = component_home_.size();
   component_home_.push_back(in.home);
   component_thread_.push_back(-1);
+  component_location_.push_back(at->second);
   if (bytes <= sizeof(uint64_t)) std::memcpy(&location.initial, address, bytes);
   locations_.push_back(location);
   return at->second;
@@ -125,6 +128,7 @@ size_t World::AccessComponent(int thread, bool async, int home) {
   if (is_new) {
     component_home_.push_back(home);
     component_thread_.push_back(thread);
+    component_location_.push_back(-1);
   }
   return at->second;
 }

@@ -32,8 +32,7 @@ struct Location {
   bool is_data = false;
   size_t component = 0;  // of a View: how far its history is known
   uint64_t initial = 0;
-  int remote_writer = -1;  // the one rank that stores to it from outside (P1)
-  uint64_t readers = 0;    // threads, a bit each
+  uint64_t readers = 0;  // threads, a bit each
   uint64_t writers = 0;
 };
 
@@ -76,6 +75,10 @@ class World {
   // PCIe gives.
   void set_cumulative_everywhere() { cumulative_everywhere_ = true; }
 
+  // Set when a thread reads by its async proxy for the first time.
+  bool uses_async_proxy() const { return uses_async_proxy_; }
+  void set_uses_async_proxy() { uses_async_proxy_ = true; }
+
   // The location at an address; made known on its first access.
   int LocationOf(const void* address, size_t bytes, bool is_data);
 
@@ -91,6 +94,8 @@ class World {
   // Components of views: accesses of a thread, or of its async proxy, to data at home on a rank.
   size_t AccessComponent(int thread, bool async, int home);
   int HomeOf(size_t component) const { return component_home_[component]; }
+  size_t component_count() const { return component_home_.size(); }
+  int LocationOfComponent(size_t component) const { return component_location_[component]; }  // -1: accesses to data
   int ThreadOf(size_t component) const { return component_thread_[component]; }
   // Data of more than 8 bytes, by number; 0: all bytes are 0.
   uint64_t NumberOf(std::string_view bytes);
@@ -108,12 +113,14 @@ class World {
   int n_ranks_;
   Limits limits_;
   bool cumulative_everywhere_ = false;
+  bool uses_async_proxy_ = false;
   std::vector<std::shared_ptr<void>> owned_;
   std::map<const std::byte*, Region> regions_;
   std::map<const void*, int> location_at_;
   std::vector<Location> locations_;
   std::vector<SimulatedThread> threads_;
   std::vector<int> component_home_;
+  std::vector<int> component_location_;
   std::vector<int> component_thread_;  // -1: of a location
   std::map<size_t, size_t> access_component_;
   std::vector<std::string> contents_{{}};

@@ -1,0 +1,292 @@
+// The mutation gate: every mistake that a rule forbids is made once, and must be caught by the scenario named for it.
+// A check that would not notice is no check.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <set>
+
+#include "order/tiles.h"
+#include "protocol/explorer/scenarios.h"
+
+namespace tc::explorer {
+namespace {
+
+// Mistakes in single accesses: policies that do one of them otherwise.
+struct NoRelease : ModelMemory {
+  template <class Word>
+  static void StoreReleaseSys(Word* word, Word value) {
+    StoreRelaxed(word, value);
+  }
+};
+struct NoAcquire : ModelMemory {
+  template <class Word>
+  static Word LoadAcquireSys(const Word* word) {
+    return LoadRelaxed(word);
+  }
+};
+struct ReleaseOfDeviceScope : ModelMemory {
+  template <class Word>
+  static void StoreReleaseSys(Word* word, Word value) {
+    StoreReleaseGpu(word, value);
+  }
+};
+struct AcquireOfDeviceScope : ModelMemory {
+  template <class Word>
+  static Word LoadAcquireSys(const Word* word) {
+    return LoadAcquireGpu(word);
+  }
+};
+struct ElectionWithoutAcquire : ModelMemory {
+  template <class Word>
+  static Word AddAcqRelGpu(Word* word, Word value) {
+    return AddReleaseGpu(word, value);
+  }
+};
+struct ElectionWithoutRelease : ModelMemory {
+  template <class Word>
+  static Word AddAcqRelGpu(Word* word, Word value) {
+    return AddAcquireGpu(word, value);
+  }
+};
+struct GateWithoutRelease : ModelMemory {
+  template <class Word>
+  static Word AddReleaseGpu(Word* word, Word value) {
+    return AddRelaxedGpu(word, value);
+  }
+};
+struct VerdictWithoutAcquire : ModelMemory {
+  template <class Word>
+  static Word LoadAcquireGpu(const Word* word) {
+    return LoadRelaxed(word);
+  }
+};
+// Sequence numbers of 32 bits: stored so, or compared so.
+struct StoredNarrow : ModelMemory {
+  template <class Word>
+  static void StoreReleaseSys(Word* word, Word value) {
+    ModelMemory::StoreReleaseSys(word, static_cast<Word>(static_cast<uint32_t>(value)));
+  }
+};
+struct ComparedSigned : ModelMemory {
+  template <class Word>
+  static Word LoadAcquireSys(const Word* word) {
+    return static_cast<Word>(static_cast<int64_t>(static_cast<int32_t>(ModelMemory::LoadAcquireSys(word))));
+  }
+};
+
+constexpr Sequence kNear31 = (Sequence{1} << 31) - 2;
+constexpr Sequence kNear32 = (Sequence{1} << 32) - 2;
+constexpr Sequence kNearScrub = kScrubPeriod - 2;
+
+struct Case {
+  const char* rule;
+  const char* name;
+  std::function<std::vector<NamedScenario>()> scenarios;
+  Mutation mutation;
+  const char* caught_by;  // the scenario
+  const char* symptom;    // a part of its sentence
+  Sequence start = 0;
+};
+
+template <class Memory>
+Case ByPolicy(const char* rule, const char* name, const char* caught_by, const char* symptom, Sequence start = 0) {
+  return {rule, name, AllScenarios<Memory>, Mutation::kNone, caught_by, symptom, start};
+}
+Case ByMistake(const char* rule, const char* name, Mutation mutation, const char* caught_by, const char* symptom,
+               Sequence start = 0) {
+  return {rule, name, AllScenarios<ModelMemory>, mutation, caught_by, symptom, start};
+}
+
+constexpr const char* kPush = "push with election, 2 ranks, 2 epochs, 2 blocks, 2 chunks";
+constexpr const char* kPush3 = "push, 3 ranks, 2 epochs";
+constexpr const char* kEarly = "the same, staging halves entered early";
+constexpr const char* kBroadcastAhead = "broadcast, 3 ranks, 4 epochs, root ahead";
+constexpr const char* kUnordered = "without being ordered after the write";
+constexpr const char* kTooEarly = "before the last read";
+constexpr const char* kStuck = "a wait never ends";
+
+std::vector<Case> Cases() {
+  using Mistake = Mutation;
+  return {
+      ByMistake("P1", "two ranks store to one slot", Mistake::kTwoRanksOneSlot, kPush3, "a slot has one writer"),
+      ByMistake("P1", "several blocks signal one chunk, each for its part", Mistake::kNoElection, kPush, kUnordered),
+      ByPolicy<StoredNarrow>("P2", "sequence numbers stored as 32 bits", kPush, kStuck, kNear32),
+      ByPolicy<ComparedSigned>("P2", "sequence numbers compared as signed 32 bits", kBroadcastAhead, "", kNear31),
+      ByMistake("P2", "a slot is reset after use", Mistake::kSlotReset, kBroadcastAhead, kStuck),
+      ByMistake("P2", "a wait for == instead of >=", Mistake::kWaitsForEqual, kBroadcastAhead, kStuck),
+      ByMistake("P3", "the epoch is baked into the launch", Mistake::kEpochFromLaunch, kPush, ""),
+      ByMistake("P3", "the first block advances the epoch", Mistake::kFirstBlockAdvancesEpoch, kPush, ""),
+      ByMistake("P3", "counters are not zeroed", Mistake::kCountersNotZeroed, kPush, ""),
+      ByMistake("P3", "gates are not zeroed", Mistake::kGatesNotZeroed, "gates with padding", ""),
+      ByPolicy<NoRelease>("P4", "the release dropped", kPush, kUnordered),
+      ByPolicy<ReleaseOfDeviceScope>("P4", "a release of device scope", kPush, kUnordered),
+      ByPolicy<AcquireOfDeviceScope>("P4", "an acquire of device scope", kPush, kUnordered),
+      ByPolicy<ElectionWithoutAcquire>("P4", "the election's acquire dropped", kPush, kUnordered),
+      ByPolicy<ElectionWithoutRelease>("P4", "the election's release dropped", kPush, kUnordered),
+      ByPolicy<VerdictWithoutAcquire>("P4", "device-scope acquires dropped", kPush, ""),
+      ByMistake("P4", "the signal before the data", Mistake::kSignalBeforeData, kPush, kUnordered),
+      ByMistake("P4", "no CTA barrier before the signal", Mistake::kNoCtaBarrier, "CTA of two threads", ""),
+      ByMistake("P5", "the peer's memory is polled", Mistake::kPollsThePeer, kPush, "only local memory is polled"),
+      ByMistake("P6", "the flag goes through a third rank", Mistake::kFlagThroughThirdRank, kBroadcastAhead,
+                kUnordered),
+      ByMistake("P7", "wait_group.read before the release", Mistake::kWaitGroupRead, "bulk copies", kUnordered),
+      ByMistake("P7", "no fence.proxy.async before the bulk load", Mistake::kNoProxyFence, "bulk copies", kUnordered),
+      ByPolicy<NoAcquire>("P7", "a relaxed wait before the bulk load", "bulk copies", kUnordered),
+      ByMistake("P7", "a publisher beside the copy engine's copy", Mistake::kPublisherBesideCopy, "copy engine",
+                kUnordered),
+      ByMistake("P8", "no entry wait, one buffer", Mistake::kNoEntryWait, kPush, ""),
+      ByMistake("P8", "no entry wait, two halves", Mistake::kNoEntryWait, kBroadcastAhead, ""),
+      ByMistake("P8", "one buffer where two are needed", Mistake::kOneBuffer, kEarly, kTooEarly),
+      ByMistake("P8", "parity counted per block", Mistake::kParityPerBlock, "mixed, staging halves", ""),
+      ByMistake("P8", "one entry record instead of two", Mistake::kOneEntryRecord, "barrier, 3 ranks, 3 epochs", ""),
+      ByMistake("P8", "a piece sent without credit", Mistake::kNoCredit, "credits, 5 pieces in a ring of 2", ""),
+      ByMistake("P9", "roles by block index instead of arrival", Mistake::kRoleByIndex,
+                "push, one block resident at a time", kStuck),
+      ByMistake("P10", "an unbounded wait, and an abort", Mistake::kUnboundedWait, "a rank dies, its abort word is set",
+                kStuck),
+      ByMistake("P10", "an unbounded wait, and a rank that never comes", Mistake::kUnboundedWait, "a rank never comes",
+                kStuck),
+      ByMistake("P10", "no time limit", Mistake::kNoTimeLimit, "a rank never comes", kStuck),
+      ByMistake("P10", "the stall's code stored before its record", Mistake::kStallCodeBeforeRecord,
+                "a rank never comes", ""),
+      ByMistake("P10", "signals after giving up", Mistake::kSignalsAfterGivingUp, "time limits pass at any time", ""),
+      ByMistake("P10", "a block gives up and does not say so", Mistake::kGivesUpSilently, "abort in mid-push", ""),
+      ByMistake("P10", "a rank that entered, then left, counts as gone", Mistake::kLeavingWins,
+                "a rank leaves in good order", "has entered"),
+      ByMistake("P11", "the padding is not counted", Mistake::kNoPadding, "gates with padding", kStuck),
+      ByMistake("P11", "a gate opened before the watermark has come", Mistake::kGateBeforeWatermark,
+                "gates with padding", kUnordered),
+      ByPolicy<GateWithoutRelease>("P11", "gates counted without release", "gates with padding", kUnordered),
+      ByMistake("P11", "one watermark for two chunks, raised at the first", Mistake::kCoarseChunkEarly, kPush,
+                kUnordered),
+      ByMistake("P14", "shapes are not compared", Mistake::kNoComparison, "shapes differ", ""),
+      ByMistake("P15", "a torn packet", Mistake::kTornPacket, "packets, 3 epochs", "a packet of another epoch"),
+      ByMistake("P15", "packets of all epochs in one place", Mistake::kOnePacketHalf, "packets, 3 epochs", kStuck),
+      ByMistake("P15", "packets are never scrubbed", Mistake::kNoScrub, "packets, 3 epochs",
+                "a packet of another epoch", kNearScrub),
+      ByMistake("P15", "packets scrubbed after the entry", Mistake::kScrubAfterEntry, "packets, 3 epochs", kStuck,
+                kNearScrub),
+      ByMistake("P16", "a window freed before the acknowledgement", Mistake::kUnmapBeforeAcknowledge,
+                "end of a mapping", kUnordered),
+      ByMistake("P16", "an acknowledgement before the kernels have drained", Mistake::kAcknowledgeBeforeDrain,
+                "end of a mapping", kUnordered),
+      ByMistake("P16", "a shared mapping freed by its first user", Mistake::kUncountedMapping, "end of a mapping",
+                kUnordered),
+  };
+}
+
+const NamedScenario* Find(const std::vector<NamedScenario>& scenarios, const std::string& name) {
+  for (const NamedScenario& scenario : scenarios) {
+    if (scenario.name == name) return &scenario;
+  }
+  return nullptr;
+}
+
+class Mutations : public ::testing::TestWithParam<size_t> {};
+
+TEST_P(Mutations, AreCaught) {
+  const Case mistake = Cases()[GetParam()];
+  const std::vector<NamedScenario> scenarios = mistake.scenarios();
+  const NamedScenario* scenario = Find(scenarios, mistake.caught_by);
+  ASSERT_NE(scenario, nullptr) << mistake.caught_by;
+  const Scenario build = [&] { return scenario->build(mistake.start, mistake.mutation); };
+  const Result result = Explore(build);
+  ASSERT_TRUE(result.failure) << mistake.rule << " " << mistake.name << ": not caught by " << mistake.caught_by
+                              << " in " << result.states << " states";
+  EXPECT_NE(result.failure->find(mistake.symptom), std::string::npos) << *result.failure << "\n" << result.trace;
+  const Result again = Replay(build, result.choices);
+  ASSERT_TRUE(again.failure) << "does not replay: " << result.choices;
+  EXPECT_EQ(*again.failure, *result.failure);
+  std::printf("%-4s %-52s %s: %s\n", mistake.rule, mistake.name, mistake.caught_by, result.failure->c_str());
+}
+
+INSTANTIATE_TEST_SUITE_P(Explorer, Mutations, ::testing::Range<size_t>(0, Cases().size()));
+
+// P12: a producer serves in each step the consumer who takes its rows in that step, and in a step nobody is served by
+// two.
+template <class Destination>
+bool DeliversAsConsumed(const Destination& destination) {
+  for (int n = 2; n <= kMaxRanks; ++n) {
+    for (int step = 0; step + 1 < n; ++step) {
+      std::set<int> served;
+      for (int producer = 0; producer < n; ++producer) {
+        const int consumer = destination(producer, step, n);
+        served.insert(consumer);
+        if (consumer == producer || ArrivalSource(consumer, step, n) != producer) return false;
+      }
+      if (served.size() != static_cast<size_t>(n)) return false;
+    }
+  }
+  return true;
+}
+
+TEST(MutationsOfTables, P12DeliveryOrder) {
+  EXPECT_TRUE(DeliversAsConsumed(PushDestination));
+  EXPECT_FALSE(DeliversAsConsumed([](int rank, int step, int n) { return (rank + 1 + step) % n; }))
+      << "other way round";
+  EXPECT_FALSE(DeliversAsConsumed([](int rank, int step, int) { return step + (step >= rank); }))
+      << "all to rank 0 first";
+}
+
+// P12: a consumer computes the row blocks in the order in which they come, its own first.
+template <class Order>
+bool ComputesAsDelivered(const Order& order) {
+  constexpr uint64_t kBlocksOfRank = 3;
+  constexpr uint64_t kCols = 2;
+  for (int n = 1; n <= kMaxRanks; ++n) {
+    for (int rank = 0; rank < n; ++rank) {
+      const uint64_t tiles = n * kBlocksOfRank * kCols;
+      std::set<std::pair<uint64_t, uint64_t>> seen;
+      int last = 0;
+      for (uint64_t index = 0; index < tiles; ++index) {
+        const Tile tile = order(index, n * kBlocksOfRank, kCols, rank * kBlocksOfRank * kGateRows, uint64_t{kGateRows});
+        seen.emplace(tile.row_block, tile.col_block);
+        const int arrival = (static_cast<int>(tile.row_block / kBlocksOfRank) - rank + n) % n;
+        if (arrival < last) return false;
+        last = arrival;
+      }
+      if (seen.size() != tiles) return false;
+    }
+  }
+  return true;
+}
+
+TEST(MutationsOfTables, P12TileOrder) {
+  EXPECT_TRUE(ComputesAsDelivered(AllGatherTile));
+  EXPECT_FALSE(ComputesAsDelivered([](uint64_t index, uint64_t, uint64_t cols, uint64_t, uint64_t) {
+    return Tile{index / cols, index % cols};
+  })) << "every rank from block 0 on";
+}
+
+// P14: words of different writers lie at least kWriterStride bytes apart.
+struct Words {
+  size_t first;  // offset of the first byte of writer 0
+  size_t bytes;  // that a writer writes
+  size_t stride;
+};
+bool WritersAreApart(const Words& words) {
+  return words.first % kWriterStride == 0 && words.stride % kWriterStride == 0 && words.bytes <= words.stride;
+}
+
+TEST(MutationsOfTables, P14Layout) {
+  EXPECT_TRUE(WritersAreApart({offsetof(PeerBlock, entry), sizeof(EntrySlot), sizeof(EntrySlot)}));
+  EXPECT_TRUE(WritersAreApart({offsetof(PeerBlock, watermark), sizeof(WatermarkRow), sizeof(WatermarkRow)}));
+  EXPECT_TRUE(WritersAreApart({offsetof(AbortBlock, from), sizeof(AbortSlot), sizeof(AbortSlot)}));
+  EXPECT_EQ(alignof(PeerBlock) % kWriterStride, 0u);
+  EXPECT_EQ(alignof(AbortBlock) % kWriterStride, 0u);
+  struct Packed {
+    Sequence from[kMaxRanks];
+  };
+  EXPECT_FALSE(WritersAreApart({0, sizeof(Sequence), sizeof(Packed::from[0])})) << "slots 8 bytes apart";
+  EXPECT_FALSE(WritersAreApart({64, 64, 64})) << "slots 64 bytes apart";
+}
+
+// The scenario of the scrubbed packets holds when nothing is wrong with it.
+TEST(Packets, AreScrubbedBeforeTheirTagsComeAgain) {
+  const Result result = Explore([] { return PacketWorld<ModelMemory>({kNearScrub, 5, Mutation::kNone}); });
+  EXPECT_FALSE(result.failure) << *result.failure << "\n" << result.trace;
+  EXPECT_TRUE(result.complete);
+}
+
+}  // namespace
+}  // namespace tc::explorer

@@ -1,0 +1,71 @@
+// The scenarios by name: what the tests explore, and what mutations must be caught by.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "protocol/explorer/gather.h"
+#include "protocol/explorer/parts.h"
+
+namespace tc::explorer {
+
+struct NamedScenario {
+  std::string name;
+  // With a memory policy's mistakes built in, from an epoch on, with a mutation.
+  std::function<World(Sequence start, Mutation mutation)> build;
+};
+
+template <class Memory>
+std::vector<NamedScenario> AllScenarios() {
+  const Operation barrier{Kind::kBarrier, 0, 1};
+  const Operation gather{Kind::kGather, 2, 2};
+  const Operation narrow{Kind::kGather, 1, 1};
+  const Operation pair{Kind::kGather, 1, 2};
+  const Operation claimed{Kind::kClaimed, 2, 2};
+  const Operation claimed_one{Kind::kClaimed, 1, 2};
+  const Operation broadcast{Kind::kBroadcast, 1, 1};
+  const auto gathers = [](GatherOptions options) {
+    return [options](Sequence start, Mutation mutation) {
+      GatherOptions mine = options;
+      mine.start = start;
+      mine.mutation = mutation;
+      return GatherWorld<Memory>(mine);
+    };
+  };
+  const auto part = [](const std::function<World(const PartOptions&)>& build, int epochs) {
+    return [=](Sequence start, Mutation mutation) {
+      return build({.start = start, .epochs = epochs, .mutation = mutation});
+    };
+  };
+  return {
+      {"barrier, 3 ranks, 3 epochs", gathers({.ranks = 3, .operations = {barrier, barrier, barrier}})},
+      {"push with election, 2 ranks, 2 epochs, 2 blocks, 2 chunks", gathers({.operations = {gather, gather}})},
+      {"the same, staging halves entered early", gathers({.operations = {gather, gather}, .early = true})},
+      {"push, 3 ranks, 2 epochs", gathers({.ranks = 3, .operations = {narrow, narrow}})},
+      {"push, chunks claimed by blocks, 1 chunk", gathers({.operations = {claimed_one, claimed_one}})},
+      {"push, chunks claimed by blocks, 2 chunks", gathers({.operations = {claimed}})},
+      {"push, one block resident at a time", gathers({.operations = {claimed, claimed}, .one_resident = true})},
+      {"mixed: gather, barrier, other gather", gathers({.operations = {gather, barrier, narrow}})},
+      {"mixed, staging halves", gathers({.operations = {gather, narrow, gather}, .early = true})},
+      {"broadcast, 3 ranks, 4 epochs, root ahead",
+       gathers({.ranks = 3, .operations = {broadcast, broadcast, broadcast, broadcast}, .early = true})},
+      {"shapes differ", gathers({.operations = {gather, barrier}, .differ = true})},
+      {"abort in mid-push", gathers({.operations = {pair, pair}, .aborter = 1})},
+      {"a rank dies, its abort word is set",
+       gathers({.ranks = 3, .operations = {barrier, narrow}, .absent = 2, .aborter = 2})},
+      {"a rank never comes",
+       gathers({.ranks = 3, .operations = {barrier, narrow}, .limits = Limits::kWhenStuck, .absent = 2})},
+      {"time limits pass at any time", gathers({.operations = {narrow, narrow}, .limits = Limits::kAnytime})},
+      {"gates with padding", part(GateWorld<Memory>, 2)},
+      {"credits, 5 pieces in a ring of 2", part(CreditWorld<Memory>, 0)},
+      {"packets, 3 epochs", part(PacketWorld<Memory>, 3)},
+      {"bulk copies", part([](const PartOptions& options) { return BulkWorld<Memory>(options, false); }, 2)},
+      {"copy engine", part([](const PartOptions& options) { return BulkWorld<Memory>(options, true); }, 2)},
+      {"CTA of two threads", part(CtaWorld<Memory>, 2)},
+      {"a rank leaves in good order", part(GoodbyeWorld<Memory>, 0)},
+      {"end of a mapping", part(MappingWorld<Memory>, 0)},
+  };
+}
+
+}  // namespace tc::explorer
