@@ -74,9 +74,13 @@ struct ExactProduct {
     Advance<<<1, 1, 0, stream>>>(round);
     FillRows<<<rows, kCols, 0, stream>>>(a, first, round);
   }
-  void Multiply(tcStream_t stream) {
+  void Launch(tcStream_t stream) {
     TC_EXPECT_OK(tcFusedAllGatherGemm(a, b, c, kRows, kCols, kCols, tcBfloat16, nullptr, comm, stream));
-    CheckRows<<<kRows, kCols, 0, stream>>>(c, round, wrong);
+  }
+  void Check(tcStream_t stream) { CheckRows<<<kRows, kCols, 0, stream>>>(c, round, wrong); }
+  void Multiply(tcStream_t stream) {
+    Launch(stream);
+    Check(stream);
   }
   void Gather(tcStream_t stream) {
     TC_EXPECT_OK(tcAllGather(a, gathered, rows * kCols, tcBfloat16, comm, stream));
@@ -209,24 +213,21 @@ TEST_F(Gpu, TwoCommunicatorsLaunchedInOppositeOrdersBothFinish) {
     ExactProduct one(rank, 2, first), two(rank, 2, second);
     Rendezvous();
     for (int i = 0; i < 300; ++i) {
-      const auto launch_first = [&] {
-        one.Prepare(TestStream());
-        one.Multiply(TestStream());
-      };
-      const auto launch_second = [&] {
-        two.Prepare(other);
-        two.Multiply(other);
-      };
-      if (rank == 0) launch_first();
-      launch_second();
-      if (rank == 1) launch_first();
-      if (i % 10 == 0) {
-        TC_EXPECT_OK(tcStreamSynchronize(first, TestStream()));
-        TC_EXPECT_OK(tcStreamSynchronize(second, other));
-      }
+      one.Prepare(TestStream());
+      two.Prepare(other);
+      CUDA_EXPECT_OK(cudaStreamSynchronize(TestStream()));
+      CUDA_EXPECT_OK(cudaStreamSynchronize(other));
+      // Only the operators, so that this holds with one connection, too, where what follows an operator blocks the
+      // queue.
+      if (rank == 0) one.Launch(TestStream());
+      two.Launch(other);
+      if (rank == 1) one.Launch(TestStream());
+      TC_EXPECT_OK(tcStreamSynchronize(first, TestStream()));
+      TC_EXPECT_OK(tcStreamSynchronize(second, other));
+      one.Check(TestStream());
+      two.Check(other);
     }
-    TC_EXPECT_OK(tcStreamSynchronize(first, TestStream()));
-    TC_EXPECT_OK(tcStreamSynchronize(second, other));
+    CUDA_EXPECT_OK(cudaDeviceSynchronize());
     Rendezvous();
     one.ExpectRight();
     two.ExpectRight();

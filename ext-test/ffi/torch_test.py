@@ -68,6 +68,8 @@ def run_rank(uid, rank, errors):
         barrier.abort()
 
 
+for gpu in range(torch.cuda.device_count()):
+    torch.zeros(1, device=gpu)  # PyTorch's first use of a device, before threads share it
 identity = UniqueId()
 check(tc.tcGetUniqueId(ctypes.byref(identity)))
 barrier = threading.Barrier(RANKS)

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <mutex>
 #include <utility>
 
 #include "cuda/driver.h"
@@ -21,8 +22,12 @@ Status Allow(int device, CUdeviceptr base, size_t bytes) {
   CUmemAccessDesc access{};
   access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  // One at a time: ranks that share a device may ask for the same at once, and the second is told that it is so
+  // already.
+  static std::mutex* one_at_a_time = new std::mutex;
+  std::lock_guard lock(*one_at_a_time);
   const CUresult error = TheDriver().MemSetAccess(base, bytes, &access, 1);
-  if (error == CUDA_SUCCESS) return {};
+  if (error == CUDA_SUCCESS || error == CUDA_ERROR_ALREADY_MAPPED) return {};
   return Error(
       tcUnsupported,
       "GPU %d cannot reach the memory of a peer (CUDA driver error %d): these GPUs have no peer-to-peer access "
