@@ -21,10 +21,6 @@ struct Entered {
   Verdict verdict;
 };
 
-__device__ inline bool SameShape(const OperatorShape& a, const OperatorShape& b) {
-  return a.op == b.op && a.type == b.type && a.m == b.m && a.n == b.n && a.k == b.k && a.detail == b.detail;
-}
-
 // Ends the communicator: the first stall is kept, later operators return at their entry.
 __device__ inline void ReportStall(const DeviceComm& comm, WaitResult result, const OperatorShape& shape,
                                    Sequence epoch, int peer, int64_t first_unit, int64_t last_unit, Sequence seen) {

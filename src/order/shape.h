@@ -11,10 +11,6 @@
 
 namespace tc {
 
-inline bool SameShape(const OperatorShape& a, const OperatorShape& b) {
-  return a.op == b.op && a.type == b.type && a.m == b.m && a.n == b.n && a.k == b.k && a.detail == b.detail;
-}
-
 // FNV-1a over a few words.
 constexpr uint64_t Digest(uint64_t digest, uint64_t word) {
   for (int byte = 0; byte < 8; ++byte) digest = (digest ^ (word >> (8 * byte) & 0xff)) * 0x100000001b3;

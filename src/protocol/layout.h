@@ -25,6 +25,10 @@ struct OperatorShape {
   uint64_t detail = 0;  // digest of what else must agree: rows per rank, reduction, root
 };
 
+TC_HOST_DEVICE inline bool SameShape(const OperatorShape& a, const OperatorShape& b) {
+  return a.op == b.op && a.type == b.type && a.m == b.m && a.n == b.n && a.k == b.k && a.detail == b.detail;
+}
+
 // Where peers may store an operator's data on the rank that says so: true on that rank alone, so it travels.
 struct Destination {
   int64_t window = -1;  // index of the window; -1: the rank's workspace
