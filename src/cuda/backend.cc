@@ -60,10 +60,10 @@ std::string UuidOf(const cudaDeviceProp& prop) {
   return text;
 }
 
-Status DescribeStall(const Communicator& comm, const Stall& stall) {
+Status DescribeStall(const Communicator& comm, uint32_t code, const Stall& stall) {
   const std::string title =
       Format("%s: %s #%llu", comm.Who().c_str(), OpName(stall.shape.op), static_cast<unsigned long long>(stall.epoch));
-  if (stall.code == tcAborted) {
+  if (code == static_cast<uint32_t>(tcAborted)) {
     const Status reason = comm.AbortReason(stall.peer);
     return Error(reason.code(), "%s: %s", title.c_str(), reason.sentence().c_str());
   }
@@ -237,7 +237,9 @@ void CudaBackend::Collect(Communicator& comm) {
   for (int peer = 0; peer < comm.n_ranks(); ++peer) {
     counters.wait_ns[peer] = CpuMemory::LoadRelaxed(&report_->wait_ns[peer]);
   }
-  if (CpuMemory::LoadAcquireSys(&report_->stall.code) != tcSuccess) comm.End(DescribeStall(comm, report_->stall));
+  if (HasStalled<CpuMemory>(report_->stall)) {
+    comm.End(DescribeStall(comm, report_->stall.code, report_->stall.stall));
+  }
 }
 
 DeviceComm CudaBackend::KernelView(const Communicator& comm) const {

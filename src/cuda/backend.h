@@ -42,8 +42,9 @@ class CudaBackend final : public Backend {
   Status OwnStream(tcStream_t* stream) override;
   void Drain() override;
   void Collect(Communicator& comm) override;
-  int32_t* error_word() override { return &report_->stall.code; }
-  const int32_t* device_error_word() const override { return &report_->stall.code; }  // one address for both
+  // The stall's code, under one address for host and device.
+  int32_t* error_word() override { return reinterpret_cast<int32_t*>(&report_->stall.code); }
+  const int32_t* device_error_word() const override { return reinterpret_cast<const int32_t*>(&report_->stall.code); }
 
   // What kernels of `comm` need to know.
   DeviceComm KernelView(const Communicator& comm) const;

@@ -24,17 +24,14 @@ struct Entered {
 // Ends the communicator: the first stall is kept, later operators return at their entry.
 __device__ inline void ReportStall(const DeviceComm& comm, WaitResult result, const OperatorShape& shape,
                                    Sequence epoch, int peer, int64_t first_unit, int64_t last_unit, Sequence seen) {
-  LocalBlock& local = comm.view.own().local;
-  if (DeviceMemory::AddAcqRelGpu(&local.dead, 1u) != 0) return;
-  Stall& stall = comm.report->stall;
-  stall.peer = result == WaitResult::kAborted ? AbortedBy<DeviceMemory>(comm.view) : peer;
-  stall.shape = shape;
-  stall.epoch = epoch;
-  stall.first_unit = first_unit;
-  stall.last_unit = last_unit;
-  stall.seen = seen;
-  const auto code = static_cast<uint32_t>(result == WaitResult::kAborted ? tcAborted : tcTimeout);
-  DeviceMemory::StoreReleaseSys(reinterpret_cast<uint32_t*>(&stall.code), code);
+  const bool aborted = result == WaitResult::kAborted;
+  const Stall stall{.peer = aborted ? AbortedBy<DeviceMemory>(comm.view) : peer,
+                    .shape = shape,
+                    .epoch = epoch,
+                    .first_unit = first_unit,
+                    .last_unit = last_unit,
+                    .seen = seen};
+  tc::ReportStall<DeviceMemory>(comm.view.own().local, comm.report->stall, aborted ? tcAborted : tcTimeout, stall);
 }
 
 __device__ inline void ReportRefusal(const DeviceComm& comm, const EntryRecord& mine, Sequence epoch, int peer,

@@ -7,6 +7,7 @@
 #include "order/problem.h"
 #include "order/shards.h"
 #include "protocol/layout.h"
+#include "protocol/stall.h"
 
 namespace tc::cuda {
 
@@ -17,17 +18,6 @@ inline constexpr int kThreads = 256;     // of every block
 // it.
 struct WindowBases {
   std::byte* base[kMaxRanks];
-};
-
-// Why a kernel gave up, in pinned host memory. `code` is stored last.
-struct Stall {
-  int32_t code;  // tcTimeout or tcAborted; 0: none
-  int32_t peer;
-  OperatorShape shape;
-  Sequence epoch;
-  int64_t first_unit;  // rows or bytes of the missing chunk; -1: the peer's entry is missing
-  int64_t last_unit;
-  Sequence seen;
 };
 
 // An operator that every rank refused, in pinned host memory. Written while `reported` equals `collected`.
@@ -43,7 +33,7 @@ struct Refusal {
 };
 
 struct Report {
-  Stall stall;
+  StallReport stall;
   Refusal refusal;
   uint64_t ops;  // operators completed
   uint64_t wait_ns[kMaxRanks];
