@@ -84,7 +84,7 @@ TC_EXPORT(tcResult_t, tcCommDevice, (tcComm_t comm, int* device)) {
 
 TC_EXPORT(tcResult_t, tcCommGetStats, (tcComm_t comm, tcCommStats_t* stats)) {
   return WithComm("tcCommGetStats", comm, [&](Communicator& found) {
-    const Communicator::Counters& counters = found.counters();
+    const Communicator::Counters& counters = found.Tally();
     tcCommStats_t now{};
     now.ops = counters.ops;
     now.bytesSent = counters.bytes_sent;

@@ -50,6 +50,8 @@ Status ResolveSettings(const tcConfig_t& config, const Env& env, CommSettings* s
   }
   settings->timeout = ms(env.timeout_ms, config.timeoutMs, kDefaultTimeoutMs);
   settings->entry_timeout = ms(env.entry_timeout_ms, config.entryTimeoutMs, kDefaultEntryTimeoutMs);
+  settings->entry_warning = std::chrono::milliseconds(env.entry_warning_ms);
+  settings->jitter = std::chrono::microseconds(env.jitter_us);
   settings->init_timeout = std::chrono::milliseconds(env.init_timeout_ms);
   settings->p2p_disable = env.p2p_disable;
   settings->host_threads = env.host_threads;

@@ -112,6 +112,9 @@ const std::vector<EnvVariable>& EnvTable() {
       {"TC_ENTRY_TIMEOUT_MS", "milliseconds, 1 or more", "1800000",
        "Overrides tcConfig_t::entryTimeoutMs: the longest wait for a rank to enter an operator.",
        [](const std::string& text, Env* env) { return ParseMilliseconds(text, &env->entry_timeout_ms); }},
+      {"TC_ENTRY_WARNING_MS", "milliseconds, 1 or more", "60000",
+       "How often a wait for a rank to enter an operator is warned about.",
+       [](const std::string& text, Env* env) { return ParseMilliseconds(text, &env->entry_warning_ms); }},
       {"TC_WORKSPACE_BYTES", "bytes, or a number with K, M or G", "256M",
        "Overrides tcConfig_t::workspaceBytes: staging memory for data that is not registered.",
        [](const std::string& text, Env* env) { return ParseBytes(text, &env->workspace_bytes); }},
@@ -124,6 +127,9 @@ const std::vector<EnvVariable>& EnvTable() {
       {"TC_HOST_THREADS", "number, 1 to 1024", "the processors divided by the ranks, at least 1",
        "Compute threads of each rank on the host backend.",
        [](const std::string& text, Env* env) { return ParseInteger(text, 1, 1024, &env->host_threads); }},
+      {"TC_JITTER_US", "microseconds, 0 to 1000", "0",
+       "For tests: blocks of kernels pause for a random time, up to this, at every step.",
+       [](const std::string& text, Env* env) { return ParseInteger(text, 0, 1000, &env->jitter_us); }},
   };
   return *table;
 }

@@ -18,9 +18,11 @@ struct Env {
   int init_timeout_ms = 60'000;
   std::optional<int> timeout_ms;        // over tcConfig_t::timeoutMs
   std::optional<int> entry_timeout_ms;  // over tcConfig_t::entryTimeoutMs
+  int entry_warning_ms = 60'000;
   std::optional<size_t> workspace_bytes;
   bool p2p_disable = false;
   int host_threads = 0;  // 0: the processor's share of one rank
+  int jitter_us = 0;
 };
 
 struct EnvVariable {

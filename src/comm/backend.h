@@ -57,8 +57,11 @@ class Backend {
 
   // Waits for every operator that was launched.
   virtual void Drain() = 0;
-  // Hands what operators have reported since to `comm`: stalls, refusals, counts.
+  // Hands what operators have reported since to `comm`: stalls, refusals, long waits. From any thread, also beside
+  // running operators.
   virtual void Collect(Communicator& comm) = 0;
+  // Brings the counters of `comm` up to date.
+  virtual void Tally(Communicator& comm) = 0;
 
   // Holds the result that ended the communicator; the device address is NULL where there is no device.
   virtual int32_t* error_word() = 0;

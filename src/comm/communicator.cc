@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/data_type.h"
 #include "base/log.h"
 #include "comm/allocation.h"
 #include "protocol/abort.h"
@@ -63,7 +64,8 @@ Status Communicator::Create(const UniqueId& id, int n_ranks, int rank, const Com
   made->joined_ = true;
   if (n_ranks > 1) {
     TC_RETURN_IF_ERROR(DeathWatch::Start(
-        made->bootstrap_->connections(), [raw = made.get()](int peer) { raw->OnClosed(peer); }, &made->watch_));
+        made->bootstrap_->connections(), [raw = made.get()](int peer) { raw->OnClosed(peer); },
+        [raw = made.get()] { raw->Notice(); }, &made->watch_));
   }
   Log(tcLogInfo, "%s: communicator of %d ranks on the %s backend", made->Who().c_str(), n_ranks,
       made->backend_->name());
@@ -369,6 +371,11 @@ void Communicator::FailOperator(const Status& status) {
   Log(tcLogError, "%s", status.sentence().c_str());
 }
 
+void Communicator::WarnOfWait(int32_t op, Sequence epoch, int peer, std::chrono::nanoseconds waited) const {
+  Log(tcLogWarn, "%s: %s #%llu has waited %g s for rank %d to enter", Who().c_str(), OpName(op),
+      static_cast<unsigned long long>(epoch), std::chrono::duration<double>(waited).count(), peer);
+}
+
 tcResult_t Communicator::TakeAsyncError() {
   Notice();
   std::lock_guard lock(mutex_);
@@ -384,6 +391,11 @@ void Communicator::SetLastError(const std::string& sentence) {
 std::string Communicator::last_error() const {
   std::lock_guard lock(mutex_);
   return last_error_;
+}
+
+const Communicator::Counters& Communicator::Tally() {
+  backend_->Tally(*this);
+  return counters_;
 }
 
 uint64_t Communicator::memory_bytes() const {

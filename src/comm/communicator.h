@@ -27,7 +27,9 @@ struct CommSettings {
   size_t workspace_bytes = 0;
   std::chrono::nanoseconds timeout{};
   std::chrono::nanoseconds entry_timeout{};
+  std::chrono::nanoseconds entry_warning = std::chrono::seconds(60);
   std::chrono::milliseconds init_timeout{};
+  std::chrono::nanoseconds jitter{};  // of blocks, for tests
   bool p2p_disable = false;
   int host_threads = 0;  // 0: the processor's share
   std::string bootstrap_dir;
@@ -95,6 +97,8 @@ class Communicator {
   void End(const Status& status);
   // One operator failed on every rank alike; the communicator goes on.
   void FailOperator(const Status& status);
+  // An operator that goes on waiting says so.
+  void WarnOfWait(int32_t op, Sequence epoch, int peer, std::chrono::nanoseconds waited) const;
   // What tcCommGetAsyncError reports: a fatal error for ever, an operator's failure once.
   tcResult_t TakeAsyncError();
 
@@ -109,6 +113,8 @@ class Communicator {
     std::array<std::atomic<uint64_t>, kMaxRanks> wait_ns{};
   };
   Counters& counters() { return counters_; }
+  // The same, with what the device has counted since.
+  const Counters& Tally();
   uint64_t memory_bytes() const;
 
  private:

@@ -12,6 +12,8 @@
 namespace tc {
 namespace {
 
+constexpr int kLookEveryMs = 250;
+
 // A descriptor that becomes readable when the process at the other end dies. Invalid for this process itself, for one
 // in a pid namespace that cannot be seen from here, and on kernels before 5.3.
 UniqueFd ProcessBehind(int socket) {
@@ -26,15 +28,16 @@ UniqueFd ProcessBehind(int socket) {
 }  // namespace
 
 Status DeathWatch::Start(std::vector<Connection> connections, std::function<void(int rank)> closed,
-                         std::unique_ptr<DeathWatch>* watch) {
+                         std::function<void()> look, std::unique_ptr<DeathWatch>* watch) {
   UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
   if (!stop.valid()) return SystemError(errno, "eventfd failed");
-  watch->reset(new DeathWatch(std::move(connections), std::move(closed), std::move(stop)));
+  watch->reset(new DeathWatch(std::move(connections), std::move(closed), std::move(look), std::move(stop)));
   return {};
 }
 
-DeathWatch::DeathWatch(std::vector<Connection> connections, std::function<void(int rank)> closed, UniqueFd stop)
-    : connections_(std::move(connections)), closed_(std::move(closed)), stop_(std::move(stop)) {
+DeathWatch::DeathWatch(std::vector<Connection> connections, std::function<void(int rank)> closed,
+                       std::function<void()> look, UniqueFd stop)
+    : connections_(std::move(connections)), closed_(std::move(closed)), look_(std::move(look)), stop_(std::move(stop)) {
   for (const Connection& connection : connections_) processes_.push_back(ProcessBehind(connection.fd));
   thread_ = std::thread([this] { Run(); });
 }
@@ -52,10 +55,12 @@ void DeathWatch::Run() {
     polled.push_back({processes_[i].get(), POLLIN, 0});  // -1 is passed over
   }
   while (true) {
-    if (::poll(polled.data(), polled.size(), -1) < 0) {
+    const int events = ::poll(polled.data(), polled.size(), kLookEveryMs);
+    if (events < 0) {
       if (errno == EINTR) continue;
       return;
     }
+    if (events == 0) look_();
     if (polled[0].revents != 0) return;
     for (size_t i = 0; i < connections_.size(); ++i) {
       pollfd& socket = polled[1 + 2 * i];

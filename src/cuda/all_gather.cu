@@ -67,7 +67,7 @@ __global__ __launch_bounds__(kThreads) void AllGatherPush(const __grid_constant_
   LeaveOperator(p.comm, entered, p.place);
 }
 
-__global__ __launch_bounds__(kThreads) void MeetOnly(const __grid_constant__ MeetParams p) {
+__global__ __launch_bounds__(32) void MeetOnly(const __grid_constant__ MeetParams p) {
   const Entered entered = EnterOperator(p.comm, p.entry, SlabPlace{});
   LeaveOperator(p.comm, entered, SlabPlace{});
 }

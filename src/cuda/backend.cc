@@ -67,6 +67,12 @@ Status DescribeStall(const Communicator& comm, uint32_t code, const Stall& stall
     const Status reason = comm.AbortReason(stall.peer);
     return Error(reason.code(), "%s: %s", title.c_str(), reason.sentence().c_str());
   }
+  if (code == static_cast<uint32_t>(tcInvalidUsage)) {
+    return Error(tcInvalidUsage,
+                 "%s ran at the same time as another operator of this communicator; order them: one stream, or edges "
+                 "between them in the graph, or graphs one after the other",
+                 title.c_str());
+  }
   const auto seconds = [](std::chrono::nanoseconds limit) { return std::chrono::duration<double>(limit).count(); };
   const auto seen = static_cast<unsigned long long>(stall.seen);
   const auto wanted = static_cast<unsigned long long>(stall.epoch);
@@ -120,7 +126,7 @@ Status CudaBackend::Prepare() {
   report_ = static_cast<Report*>(report);
   std::memset(report, 0, sizeof(Report));
   TC_RETURN_IF_ERROR(AllocateDevice(device_, kMaxWindows * sizeof(WindowBases), &windows_));
-  TC_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&last_, cudaEventDisableTiming));
+  TC_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&service_, cudaStreamNonBlocking));
   TC_RETURN_IF_ERROR(LoadKernels());
   ++BackendsOn(device_);
   prepared_ = true;
@@ -130,8 +136,9 @@ Status CudaBackend::Prepare() {
 CudaBackend::~CudaBackend() {
   if (prepared_) --BackendsOn(device_);
   const DeviceScope scope(device_);
-  if (own_stream_ != nullptr) (void)cudaStreamDestroy(own_stream_);
-  if (last_ != nullptr) (void)cudaEventDestroy(last_);
+  for (const cudaStream_t stream : {own_stream_, service_}) {
+    if (stream != nullptr) (void)cudaStreamDestroy(stream);
+  }
   if (report_ != nullptr) (void)cudaFreeHost(report_);
 }
 
@@ -179,14 +186,10 @@ Status CudaBackend::PlaceWindow(int64_t index, const std::vector<std::byte*>& ba
   const DeviceScope scope(device_);
   WindowBases entry{};
   std::copy(bases.begin(), bases.end(), entry.base);
-  cudaStream_t stream = nullptr;  // not the default one: it may be waiting for a peer
-  TC_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  Status placed = CheckRuntime(
-      cudaMemcpyAsync(windows_->base() + index * sizeof(entry), &entry, sizeof(entry), cudaMemcpyHostToDevice, stream),
-      "cudaMemcpyAsync");
-  if (placed.ok()) placed = CheckRuntime(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  (void)cudaStreamDestroy(stream);
-  return placed;
+  std::lock_guard lock(mutex_);
+  TC_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(windows_->base() + index * sizeof(entry), &entry, sizeof(entry),
+                                          cudaMemcpyHostToDevice, service_));
+  return CheckRuntime(cudaStreamSynchronize(service_), "cudaStreamSynchronize");
 }
 
 Status CudaBackend::CreateStream(tcStream_t* stream) {
@@ -221,25 +224,39 @@ Status CudaBackend::OwnStream(tcStream_t* stream) {
 void CudaBackend::Drain() {
   const DeviceScope scope(device_);
   std::lock_guard lock(mutex_);
-  if (launched_) (void)cudaEventSynchronize(last_);
+  if (launched_ > 0 && Follow(service_, launched_).ok()) (void)cudaStreamSynchronize(service_);
 }
 
 void CudaBackend::Collect(Communicator& comm) {
   std::lock_guard lock(collecting_);
+  for (int peer = 0; peer < comm.n_ranks(); ++peer) {
+    const LongWait& wait = report_->long_wait[peer];
+    const uint32_t warnings = CpuMemory::LoadAcquireSys(&wait.warnings);
+    if (warnings == std::exchange(warned_[peer], warnings)) continue;
+    comm.WarnOfWait(wait.op, wait.epoch, peer, std::chrono::nanoseconds(wait.waited_ns));
+  }
   const auto count = CpuMemory::LoadAcquireSys(&report_->refusal.reported);
   if (count != report_->refusal.collected) {
     comm.FailOperator(DescribeRefusal(report_->refusal));
     report_->refusal.sentence[0] = '\0';
     CpuMemory::StoreReleaseSys(&report_->refusal.collected, count);
   }
-  Communicator::Counters& counters = comm.counters();
-  counters.ops = CpuMemory::LoadRelaxed(&report_->ops);
-  for (int peer = 0; peer < comm.n_ranks(); ++peer) {
-    counters.wait_ns[peer] = CpuMemory::LoadRelaxed(&report_->wait_ns[peer]);
-  }
   if (HasStalled<CpuMemory>(report_->stall)) {
     comm.End(DescribeStall(comm, report_->stall.code, report_->stall.stall));
   }
+}
+
+void CudaBackend::Tally(Communicator& comm) {
+  const DeviceScope scope(device_);
+  std::lock_guard lock(mutex_);
+  tc::Tally tally;
+  if (local_ == nullptr ||
+      cudaMemcpyAsync(&tally, &local_->tally, sizeof(tally), cudaMemcpyDeviceToHost, service_) != cudaSuccess ||
+      cudaStreamSynchronize(service_) != cudaSuccess) {
+    return;  // nothing was launched, or the device is lost, which the next operator says
+  }
+  comm.counters().ops = tally.ops;
+  for (int peer = 0; peer < comm.n_ranks(); ++peer) comm.counters().wait_ns[peer] = tally.wait_ns[peer];
 }
 
 DeviceComm CudaBackend::KernelView(const Communicator& comm) const {
@@ -247,7 +264,9 @@ DeviceComm CudaBackend::KernelView(const Communicator& comm) const {
           .windows = reinterpret_cast<const WindowBases*>(windows_->base()),
           .report = report_,
           .timeout_ns = static_cast<uint64_t>(comm.settings().timeout.count()),
-          .entry_timeout_ns = static_cast<uint64_t>(comm.settings().entry_timeout.count())};
+          .entry_timeout_ns = static_cast<uint64_t>(comm.settings().entry_timeout.count()),
+          .entry_warning_ns = static_cast<uint64_t>(comm.settings().entry_warning.count()),
+          .jitter_ns = static_cast<uint32_t>(comm.settings().jitter.count())};
 }
 
 int CudaBackend::MostBlocks() const {
@@ -255,7 +274,13 @@ int CudaBackend::MostBlocks() const {
   return std::max(1, (multiprocessors_ - 2 * communicators) / ranks_on_device_);
 }
 
-Status CudaBackend::Launch(tcStream_t stream, const void* kernel, int blocks, int shared_bytes, const void* params) {
+Status CudaBackend::Follow(tcStream_t stream, uint64_t launched) {
+  const auto word = reinterpret_cast<CUdeviceptr>(&local_->launched);
+  return CheckDriver(TheDriver().StreamWaitValue64(stream, word, launched, CU_STREAM_WAIT_VALUE_GEQ),
+                     "cuStreamWaitValue64");
+}
+
+Status CudaBackend::LaunchNext(tcStream_t stream, const Grid& grid, DeviceComm& comm, void* params) {
   if (stream == nullptr && ranks_on_device_ > 1) {
     return Error(
         tcInvalidUsage,
@@ -266,15 +291,21 @@ Status CudaBackend::Launch(tcStream_t stream, const void* kernel, int blocks, in
   const DeviceScope scope(device_);
   std::lock_guard lock(mutex_);
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  unsigned long long id = 0;
   TC_RETURN_IF_CUDA_ERROR(cudaStreamIsCapturing(stream, &capture));
   const bool eager = capture == cudaStreamCaptureStatusNone;
-  if (eager && launched_ && last_stream_ != stream) TC_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(stream, last_, 0));
-  void* arguments[] = {const_cast<void*>(params)};
-  TC_RETURN_IF_CUDA_ERROR(cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, shared_bytes, stream));
+  if (eager) {
+    TC_RETURN_IF_CUDA_ERROR(cudaStreamGetId(stream, &id));
+    if (launched_ > 0 && id != last_stream_) TC_RETURN_IF_ERROR(Follow(stream, launched_));
+  }
+  local_ = &comm.view.own().local;
+  comm.call = ++calls_;
+  comm.launched = eager ? launched_ + 1 : 0;
+  TC_RETURN_IF_CUDA_ERROR(
+      cudaLaunchKernel(grid.kernel, dim3(grid.blocks), dim3(grid.threads), &params, grid.shared_bytes, stream));
   if (!eager) return {};
-  TC_RETURN_IF_CUDA_ERROR(cudaEventRecord(last_, stream));
-  last_stream_ = stream;
-  launched_ = true;
+  launched_ = comm.launched;
+  last_stream_ = id;
   return {};
 }
 

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -19,6 +20,13 @@ bool IsAvailable(Status* why);
 
 // GPUs that this process sees, at least 1 where IsAvailable.
 int DeviceCount();
+
+struct Grid {
+  const void* kernel;
+  int blocks;
+  int threads = kThreads;
+  int shared_bytes = 0;
+};
 
 class CudaBackend final : public Backend {
  public:
@@ -42,6 +50,7 @@ class CudaBackend final : public Backend {
   Status OwnStream(tcStream_t* stream) override;
   void Drain() override;
   void Collect(Communicator& comm) override;
+  void Tally(Communicator& comm) override;
   // The stall's code, under one address for host and device.
   int32_t* error_word() override { return reinterpret_cast<int32_t*>(&report_->stall.code); }
   const int32_t* device_error_word() const override { return reinterpret_cast<const int32_t*>(&report_->stall.code); }
@@ -54,12 +63,19 @@ class CudaBackend final : public Backend {
   int MostBlocks() const;
 
   // Enqueues a kernel of this communicator. Outside a capture it follows the communicator's previous kernel, on
-  // whichever stream that was.
-  Status Launch(tcStream_t stream, const void* kernel, int blocks, int shared_bytes, const void* params);
+  // whichever stream that was. `params` begins with a DeviceComm from KernelView.
+  template <class Params>
+  Status Launch(tcStream_t stream, const Grid& grid, Params& params) {
+    return LaunchNext(stream, grid, params.comm, &params);
+  }
 
  private:
   CudaBackend(int device, bool p2p_disable) : device_(device), p2p_disable_(p2p_disable) {}
   Status Prepare();
+  // Numbers the launch in `comm`, which is a part of `params`.
+  Status LaunchNext(tcStream_t stream, const Grid& grid, DeviceComm& comm, void* params);
+  // Makes a stream wait for the launch of that number outside captures.
+  Status Follow(tcStream_t stream, uint64_t launched);
 
   const int device_;
   const bool p2p_disable_;
@@ -69,12 +85,15 @@ class CudaBackend final : public Backend {
   bool prepared_ = false;
   Report* report_ = nullptr;          // pinned, mapped
   std::shared_ptr<Segment> windows_;  // WindowBases[kMaxWindows]
-  std::mutex collecting_;
-  std::mutex mutex_;            // over what follows
-  cudaEvent_t last_ = nullptr;  // after the previous kernel
-  cudaStream_t last_stream_ = nullptr;
-  bool launched_ = false;
-  cudaStream_t own_stream_ = nullptr;  // made when first needed
+  std::mutex collecting_;             // over the next two
+  std::array<uint32_t, kMaxRanks> warned_{};
+  std::mutex mutex_;  // over what follows
+  uint64_t calls_ = 0;
+  uint64_t launched_ = 0;               // of them, outside captures
+  unsigned long long last_stream_ = 0;  // the id of the stream of the last of those
+  LocalBlock* local_ = nullptr;         // of the rank whose operators were launched
+  cudaStream_t service_ = nullptr;      // for what the backend itself does
+  cudaStream_t own_stream_ = nullptr;   // made when first needed
 };
 
 }  // namespace tc::cuda

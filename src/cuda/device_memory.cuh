@@ -34,6 +34,7 @@ struct DeviceMemory {
   static __device__ void StoreReleaseGpu(Word* word, Word value) {
     ptx::StoreReleaseGpu(word, value);
   }
+  static __device__ uint64_t AddAcquireGpu(uint64_t* word, uint64_t value) { return ptx::AddAcquireGpu(word, value); }
   static __device__ uint32_t AddReleaseGpu(uint32_t* word, uint32_t value) { return ptx::AddReleaseGpu(word, value); }
   static __device__ uint32_t AddAcqRelGpu(uint32_t* word, uint32_t value) { return ptx::AddAcqRelGpu(word, value); }
   static __device__ uint32_t AddRelaxedGpu(uint32_t* word, uint32_t value) { return ptx::AddRelaxedGpu(word, value); }

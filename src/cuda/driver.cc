@@ -45,6 +45,7 @@ Found FindAll() {
   Find("cuMemSetAccess", &driver.MemSetAccess, &found.why);
   Find("cuMemExportToShareableHandle", &driver.MemExportToShareableHandle, &found.why);
   Find("cuMemImportFromShareableHandle", &driver.MemImportFromShareableHandle, &found.why);
+  Find("cuStreamWaitValue64", &driver.StreamWaitValue64, &found.why);
   return found;
 }
 

@@ -1,4 +1,5 @@
-// The CUDA driver's functions for virtual memory and contexts, found at run time: the library loads without a driver.
+// The CUDA driver's functions for virtual memory, contexts and waits in streams, found at run time: the library loads
+// without a driver.
 #pragma once
 
 #include <cuda.h>
@@ -21,6 +22,7 @@ struct Driver {
   decltype(&::cuMemSetAccess) MemSetAccess;
   decltype(&::cuMemExportToShareableHandle) MemExportToShareableHandle;
   decltype(&::cuMemImportFromShareableHandle) MemImportFromShareableHandle;
+  decltype(&::cuStreamWaitValue64) StreamWaitValue64;
 };
 
 // NULL, with the reason in *why, when there is no driver or it lacks a function.

@@ -12,7 +12,7 @@
 namespace tc::cuda {
 
 // kOut: there is no epoch to enter: the communicator has ended, or this operator was refused in an earlier one.
-enum class Verdict : uint32_t { kGo = 0, kRefused = 1, kOut = 2 };
+enum class Verdict : uint32_t { kGo = 0, kRefused = 1, kOut = 2, kOverlaps = tc::kOverlaps };
 
 // What a block knows once it has entered; the same for all its threads.
 struct Entered {
@@ -20,6 +20,14 @@ struct Entered {
   uint32_t ticket;
   Verdict verdict;
 };
+
+// A step at which a test may hold this block up for a random time.
+__device__ inline void Dawdle(const DeviceComm& comm) {
+  if (comm.jitter_ns == 0) return;
+  uint32_t random = static_cast<uint32_t>(DeviceMemory::NowNs()) * 2654435761u ^ blockIdx.x * 40503u;
+  random ^= random >> 15;
+  __nanosleep(random % comm.jitter_ns);
+}
 
 // Ends the communicator: the first stall is kept, later operators return at their entry.
 __device__ inline void ReportStall(const DeviceComm& comm, WaitResult result, const OperatorShape& shape,
@@ -34,6 +42,21 @@ __device__ inline void ReportStall(const DeviceComm& comm, WaitResult result, co
   tc::ReportStall<DeviceMemory>(comm.view.own().local, comm.report->stall, aborted ? tcAborted : tcTimeout, stall);
 }
 
+// The same for an operator that ran at the same time as another of its communicator.
+__device__ inline void ReportOverlap(const DeviceComm& comm, const OperatorShape& shape, Sequence epoch) {
+  tc::ReportStall<DeviceMemory>(comm.view.own().local, comm.report->stall, tcInvalidUsage,
+                                {.shape = shape, .epoch = epoch});
+}
+
+__device__ inline void ReportLongWait(const DeviceComm& comm, const OperatorShape& shape, Sequence epoch, int peer,
+                                      uint64_t waited_ns) {
+  LongWait& record = comm.report->long_wait[peer];
+  record.op = shape.op;
+  record.epoch = epoch;
+  record.waited_ns = waited_ns;
+  DeviceMemory::StoreReleaseSys(&record.warnings, DeviceMemory::LoadRelaxed(&record.warnings) + 1);
+}
+
 __device__ inline void ReportRefusal(const DeviceComm& comm, const EntryRecord& mine, Sequence epoch, int peer,
                                      int32_t code) {
   if (mine.rejected != tcSuccess) return;  // this rank's caller knows
@@ -44,9 +67,10 @@ __device__ inline void ReportRefusal(const DeviceComm& comm, const EntryRecord& 
   refusal.peer = peer;
   refusal.code = code;
   refusal.epoch = epoch;
-  refusal.first = EntryOf(comm.view, comm.view.rank, 0, epoch).shape;
-  refusal.other = theirs.shape;
-  for (size_t i = 0; theirs.rejected != tcSuccess && i < sizeof(refusal.sentence); ++i) {
+  const EntryHead head = ReadEntry<DeviceMemory>(comm.view, peer, epoch);
+  refusal.first = ReadEntry<DeviceMemory>(comm.view, 0, epoch).shape;
+  refusal.other = head.shape;
+  for (size_t i = 0; head.rejected != tcSuccess && i < sizeof(refusal.sentence); ++i) {
     refusal.sentence[i] = theirs.sentence[i];
   }
   DeviceMemory::StoreReleaseSys(&refusal.reported, reported + 1);
@@ -62,25 +86,30 @@ __device__ inline Verdict Meet(const DeviceComm& comm, const EntryRecord& mine, 
   if (is_peer) {
     const uint64_t start = DeviceMemory::NowNs();
     const auto entered = [&] { return HasEntered<DeviceMemory>(view, peer, epoch); };
-    result = WaitUntil<DeviceMemory>(entered, view, comm.entry_timeout_ns);
-    // The tally is kept here and only written there: a read of host memory would cost a microsecond.
-    if (peer != view.rank) {
-      comm.report->wait_ns[peer] = view.own().local.wait_ns[peer] += DeviceMemory::NowNs() - start;
-    }
+    const auto warn = [&](uint64_t waited_ns) { ReportLongWait(comm, mine.shape, epoch, peer, waited_ns); };
+    result = WaitUntil<DeviceMemory>(entered, view, comm.entry_timeout_ns, comm.entry_warning_ns, warn);
+    if (peer != view.rank) view.own().local.tally.wait_ns[peer] += DeviceMemory::NowNs() - start;
   }
   if (result != WaitResult::kReached) {
-    ReportStall(comm, result, mine.shape, epoch, peer, -1, -1,
-                DeviceMemory::LoadRelaxed(&EntryOf(view, view.rank, peer, epoch).epoch));
+    ReportStall(comm, result, mine.shape, epoch, peer, -1, -1, EpochEntered<DeviceMemory>(view, peer, epoch));
   }
   if (__any_sync(~0u, result != WaitResult::kReached)) return Verdict::kOut;
-  const EntryRecord& record = EntryOf(view, view.rank, is_peer ? peer : 0, epoch);
-  const unsigned refused = __ballot_sync(~0u, is_peer && record.rejected != tcSuccess);
-  const unsigned differs =
-      __ballot_sync(~0u, is_peer && !SameShape(record.shape, EntryOf(view, view.rank, 0, epoch).shape));
+  __syncwarp();  // what one lane has acquired, all may read
+  const EntryHead head = ReadEntry<DeviceMemory>(view, is_peer ? peer : 0, epoch);
+  const unsigned refused = __ballot_sync(~0u, is_peer && head.rejected != tcSuccess);
+  const bool same = SameShape(head.shape, ReadEntry<DeviceMemory>(view, 0, epoch).shape);
+  const unsigned differs = __ballot_sync(~0u, is_peer && !same);
   if (refused == 0 && differs == 0) return Verdict::kGo;
   const int guilty = __ffs(refused != 0 ? refused : differs) - 1;
-  if (peer == guilty) ReportRefusal(comm, mine, epoch, peer, refused != 0 ? record.rejected : tcInvalidUsage);
+  if (peer == guilty) ReportRefusal(comm, mine, epoch, peer, refused != 0 ? head.rejected : tcInvalidUsage);
   return Verdict::kRefused;
+}
+
+// Whether this kernel has no epoch to enter.
+__device__ inline bool IsOut(const DeviceComm& comm, SlabPlace place) {
+  const LocalBlock& local = comm.view.own().local;
+  return DeviceMemory::LoadRelaxed(&local.dead) != 0 ||
+         (!place.first && DeviceMemory::LoadRelaxed(&local.refused) != 0);
 }
 
 // Called first by all threads of every block. The block with ticket 0 meets the peers for all of them.
@@ -88,33 +117,36 @@ __device__ inline Entered EnterOperator(const DeviceComm& comm, const EntryRecor
   __shared__ Entered entered;
   LocalBlock& local = comm.view.own().local;
   if (threadIdx.x == 0) {
-    const bool out = DeviceMemory::LoadAcquireGpu(&local.dead) != 0 ||
-                     (!place.first && DeviceMemory::LoadAcquireGpu(&local.refused) != 0);
-    entered.epoch = EnterEpoch<DeviceMemory>(local);
-    entered.ticket = out ? 0 : TakeTicket<DeviceMemory>(local);
-    entered.verdict = out ? Verdict::kOut : Verdict::kGo;
+    if (IsOut(comm, place)) {
+      entered = {0, 0, Verdict::kOut};
+    } else {
+      Dawdle(comm);
+      const Arrival arrival = Arrive<DeviceMemory>(local);
+      entered = {arrival.epoch, arrival.ticket, Verdict::kGo};
+    }
   }
   __syncthreads();
-  if (entered.verdict != Verdict::kOut && threadIdx.x < 32) {
-    const Sequence epoch = entered.epoch;
-    if (entered.ticket == 0) {
-      const Verdict verdict = Meet(comm, mine, epoch);
-      __syncwarp();
-      if (threadIdx.x == 0) {
-        entered.verdict = verdict;
-        PostVerdict<DeviceMemory>(local, epoch, static_cast<uint32_t>(verdict));
-      }
-    } else if (threadIdx.x == 0) {
-      // Its supplier, ticket 0 of this grid, is resident, and ends its own wait within the entry limit.
-      uint32_t posted = static_cast<uint32_t>(Verdict::kOut);
-      const auto known = [&] { return ReadVerdict<DeviceMemory>(local, epoch, &posted); };
-      const WaitResult result = WaitUntil<DeviceMemory>(known, comm.view, UINT64_MAX);
-      if (result != WaitResult::kReached) {
-        // Not silently: the others may finish, and then nobody advances the epoch for the next operator.
-        ReportStall(comm, result, mine.shape, epoch, 0, -1, -1, 0);
-        posted = static_cast<uint32_t>(Verdict::kOut);
-      }
-      entered.verdict = static_cast<Verdict>(posted);
+  if (entered.verdict == Verdict::kOut || threadIdx.x >= 32) {
+    // nothing to do before the others know
+  } else if (entered.ticket == 0) {
+    const Verdict verdict = Meet(comm, mine, entered.epoch);
+    __syncwarp();
+    if (threadIdx.x == 0) {
+      entered.verdict = verdict;
+      if (gridDim.x > 1) PostVerdict<DeviceMemory>(local, entered.epoch, comm.call, static_cast<uint32_t>(verdict));
+    }
+  } else if (threadIdx.x == 0) {
+    // Its supplier, ticket 0 of this grid, is resident, and ends its own wait within the entry limit.
+    uint32_t posted = static_cast<uint32_t>(Verdict::kOut);
+    const auto known = [&] { return ReadVerdict<DeviceMemory>(local, entered.epoch, comm.call, &posted); };
+    const WaitResult result = WaitUntil<DeviceMemory>(known, comm.view, UINT64_MAX);
+    entered.verdict = static_cast<Verdict>(posted);
+    if (result != WaitResult::kReached) {
+      // Not silently: the others may finish, and then nobody advances the epoch for the next operator.
+      ReportStall(comm, result, mine.shape, entered.epoch, 0, -1, -1, 0);
+      entered.verdict = Verdict::kOut;
+    } else if (entered.verdict == Verdict::kOverlaps) {
+      ReportOverlap(comm, mine.shape, entered.epoch);
     }
   }
   __syncthreads();
@@ -124,14 +156,17 @@ __device__ inline Entered EnterOperator(const DeviceComm& comm, const EntryRecor
 // Called last by all threads of every block, whatever the verdict.
 __device__ inline void LeaveOperator(const DeviceComm& comm, const Entered& entered, SlabPlace place) {
   __syncthreads();
-  if (threadIdx.x != 0 || entered.verdict == Verdict::kOut) return;
-  if (entered.ticket == 0) {
-    DeviceMemory::StoreRelaxed(&comm.view.own().local.refused, entered.verdict == Verdict::kRefused ? 1u : 0u);
+  if (threadIdx.x != 0) return;
+  LocalBlock& local = comm.view.own().local;
+  Dawdle(comm);
+  if (entered.verdict < Verdict::kOut) {
+    if (entered.ticket == 0 && !(place.first && place.last)) {
+      DeviceMemory::StoreRelaxed(&local.refused, entered.verdict == Verdict::kRefused ? 1u : 0u);
+    }
+    const bool last = LeaveEpoch<DeviceMemory>(local, entered.epoch, gridDim.x, 0);
+    if (last && place.last && entered.verdict == Verdict::kGo) ++local.tally.ops;
   }
-  if (LeaveEpoch<DeviceMemory>(comm.view.own().local, entered.epoch, gridDim.x, 0) && place.last &&
-      entered.verdict == Verdict::kGo) {
-    comm.report->ops = ++comm.view.own().local.ops;
-  }
+  if (comm.launched != 0) EndLaunch<DeviceMemory>(local, comm.launched, gridDim.x);
 }
 
 // Copies by all threads of a block, in 16-byte words where both ends allow it.

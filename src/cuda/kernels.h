@@ -19,7 +19,7 @@ GemmKernel AllGatherGemmKernel(tcDataType_t type, tcBLayout_t layout);
 // Takes GatherParams.
 const void* AllGatherKernel();
 
-// Takes MeetParams: an operator that only meets, a barrier or a refusal. One block.
+// Takes MeetParams: an operator that only meets, a barrier or a refusal. One block of one warp.
 const void* MeetKernel();
 
 }  // namespace tc::cuda

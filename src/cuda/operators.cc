@@ -20,8 +20,9 @@ constexpr int kGatherBlocks = 32;
 CudaBackend& BackendOf(Communicator& comm) { return static_cast<CudaBackend&>(comm.backend()); }
 
 Status LaunchMeeting(Communicator& comm, tcStream_t stream, const EntryRecord& entry) {
-  const MeetParams params{BackendOf(comm).KernelView(comm), entry};
-  return BackendOf(comm).Launch(stream, MeetKernel(), 1, 0, &params);
+  const Grid grid{.kernel = MeetKernel(), .blocks = 1, .threads = 32};
+  MeetParams params{BackendOf(comm).KernelView(comm), entry};
+  return BackendOf(comm).Launch(stream, grid, params);
 }
 
 // Pieces of a block with one watermark each.
@@ -66,7 +67,8 @@ Status LaunchAllGather(Communicator& comm, tcStream_t stream, const OperatorShap
     const int most = std::min(kGatherBlocks, backend.MostBlocks());
     params.chunk_bytes = ChunkBytes(params.bytes, most);
     const int moves = ChunkCount(params.bytes, params.chunk_bytes) * (2 * comm.n_ranks() - 1);
-    TC_RETURN_IF_ERROR(backend.Launch(stream, AllGatherKernel(), std::clamp(moves, 1, most), 0, &params));
+    TC_RETURN_IF_ERROR(
+        backend.Launch(stream, {.kernel = AllGatherKernel(), .blocks = std::clamp(moves, 1, most)}, params));
     first += params.bytes;
   } while (first < problem.bytes);
   CountTraffic(comm, problem.bytes, problem.bytes * (comm.n_ranks() - 1));
@@ -98,7 +100,8 @@ Status LaunchAllGatherGemm(Communicator& comm, tcStream_t stream, const Operator
     const int most = backend.MostBlocks();
     params.movers = std::min(movers > 0 ? movers : kDefaultMovers, most);
     const int blocks = static_cast<int>(std::min<uint64_t>(params.movers + tiles, most));
-    TC_RETURN_IF_ERROR(backend.Launch(stream, kernel.function, blocks, kernel.shared_bytes, &params));
+    TC_RETURN_IF_ERROR(backend.Launch(
+        stream, {.kernel = kernel.function, .blocks = blocks, .shared_bytes = kernel.shared_bytes}, params));
   }
   const uint64_t own = problem.shards.rows(comm.rank());
   CountTraffic(comm, own * params.row_bytes, (problem.shards.total() - own) * params.row_bytes);

@@ -12,7 +12,7 @@
 namespace tc::cuda {
 
 inline constexpr int kMaxWindows = 256;  // of a communicator at a time
-inline constexpr int kThreads = 256;     // of every block
+inline constexpr int kThreads = 256;     // of every block that moves or computes
 
 // Where a window lies in this rank's address space. In device memory: a graph captured before a registration must find
 // it.
@@ -32,11 +32,18 @@ struct Refusal {
   char sentence[sizeof(EntryRecord::sentence)];
 };
 
+// The first block of an operator still waits for a peer to enter.
+struct LongWait {
+  uint32_t warnings;  // of this kind so far, stored last
+  int32_t op;
+  Sequence epoch;
+  uint64_t waited_ns;
+};
+
 struct Report {
   StallReport stall;
   Refusal refusal;
-  uint64_t ops;  // operators completed
-  uint64_t wait_ns[kMaxRanks];
+  LongWait long_wait[kMaxRanks];  // for each peer
 };
 
 // A rank as its kernels see it.
@@ -46,6 +53,10 @@ struct DeviceComm {
   Report* report;
   uint64_t timeout_ns;
   uint64_t entry_timeout_ns;
+  uint64_t entry_warning_ns;
+  uint32_t jitter_ns;     // for tests: the longest pause of a block at each step
+  uint64_t call = 0;      // which launch of this rank it is; a replayed graph repeats it
+  uint64_t launched = 0;  // counts launches outside graphs; 0 inside
 };
 
 // An operator that only meets: a barrier, a refusal.

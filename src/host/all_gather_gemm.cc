@@ -44,7 +44,7 @@ class GatherGemmSlab {
 
   Status Run(ThreadTeam& team) {
     team.Run([&] {
-      if (TakeTicket<CpuMemory>(local_) == 0) {
+      if (tc::Arrive<CpuMemory>(local_).ticket == 0) {
         moved_ = Move();
         if (!moved_.ok()) stop_ = true;
       }

@@ -36,6 +36,7 @@ class HostBackend final : public Backend {
   }
   void Drain() override;
   void Collect(Communicator&) override {}
+  void Tally(Communicator&) override {}
   int32_t* error_word() override { return &error_word_; }
   const int32_t* device_error_word() const override { return nullptr; }
 

@@ -17,7 +17,11 @@ Status AwaitEntries(const Epoch& epoch) {
     const auto entered = [&] { return HasEntered<CpuMemory>(view, peer, epoch.number); };
     const auto decided = [&] { return entered() || HasLeft<CpuMemory>(view, peer); };
     const uint64_t start = CpuMemory::NowNs();
-    WaitResult result = WaitUntil<CpuMemory>(decided, view, static_cast<uint64_t>(limit.count()));
+    const auto warn = [&](uint64_t waited) {
+      epoch.comm.WarnOfWait(epoch.shape.op, epoch.number, peer, std::chrono::nanoseconds(waited));
+    };
+    WaitResult result = WaitUntil<CpuMemory>(decided, view, static_cast<uint64_t>(limit.count()),
+                                             static_cast<uint64_t>(epoch.comm.settings().entry_warning.count()), warn);
     epoch.comm.counters().wait_ns[peer] += CpuMemory::NowNs() - start;
     if (AbortedBy<CpuMemory>(view) >= 0 && !entered()) result = WaitResult::kAborted;  // it aborted before it left
     if (result == WaitResult::kReached && !entered()) {
@@ -25,7 +29,7 @@ Status AwaitEntries(const Epoch& epoch) {
                    peer);
     }
     if (result != WaitResult::kReached) {
-      const Sequence seen = CpuMemory::LoadRelaxed(&EntryOf(view, view.rank, peer, epoch.number).epoch);
+      const Sequence seen = EpochEntered<CpuMemory>(view, peer, epoch.number);
       return WaitError(epoch, result, limit,
                        Format("rank %d to enter (entry seen %llu, wanted %llu)", peer,
                               static_cast<unsigned long long>(seen), static_cast<unsigned long long>(epoch.number)));
@@ -37,17 +41,15 @@ Status AwaitEntries(const Epoch& epoch) {
 // The lowest rank that refused its call or differs from rank 0 decides, so every rank fails with the same sentence.
 Status CompareEntries(const Epoch& epoch) {
   const RankView& view = epoch.comm.view();
-  const auto entry = [&](int peer) -> const EntryRecord& { return EntryOf(view, view.rank, peer, epoch.number); };
+  const auto entry = [&](int peer) { return ReadEntry<CpuMemory>(view, peer, epoch.number); };
   for (int peer = 0; peer < view.n_ranks; ++peer) {
-    if (entry(peer).rejected != tcSuccess) {
-      return Error(entry(peer).rejected, "rank %d refused the call: %s", peer, entry(peer).sentence);
-    }
+    if (entry(peer).rejected == tcSuccess) continue;
+    return Error(entry(peer).rejected, "rank %d refused the call: %s", peer,
+                 EntryOf(view, view.rank, peer, epoch.number).sentence);
   }
   for (int peer = 1; peer < view.n_ranks; ++peer) {
-    const OperatorShape& first = entry(0).shape;
-    const OperatorShape& other = entry(peer).shape;
-    if (SameShape(first, other)) continue;
-    return ShapeMismatch(first, peer, other, epoch.number);
+    if (SameShape(entry(0).shape, entry(peer).shape)) continue;
+    return ShapeMismatch(entry(0).shape, peer, entry(peer).shape, epoch.number);
   }
   return {};
 }

@@ -44,6 +44,10 @@ struct CpuMemory {
     return Ref(word).fetch_add(value, std::memory_order_release);
   }
   template <class Word>
+  static Word AddAcquireGpu(Word* word, Word value) {
+    return Ref(word).fetch_add(value, std::memory_order_acquire);
+  }
+  template <class Word>
   static Word AddAcqRelGpu(Word* word, Word value) {
     return Ref(word).fetch_add(value, std::memory_order_acq_rel);
   }

@@ -11,23 +11,50 @@ TC_HOST_DEVICE inline EntryRecord& EntryOf(const RankView& view, int reader, int
   return view.control[reader]->from.entry[writer].record[epoch % 2];
 }
 
-// Tells `peer` that this rank has entered `epoch` with `record` (whose own epoch field is not read).
+// A slot holds twice the epoch, plus one where no record goes with it: a barrier says all there is to say by entering,
+// and its release need not wait until a record has reached the peer.
+TC_HOST_DEVICE inline OperatorShape BareShape() { return {.op = tcOpBarrier}; }
+
+TC_HOST_DEVICE constexpr Sequence EntryWord(Sequence epoch, bool bare) { return epoch * 2 + (bare ? 1 : 0); }
+
+// Tells `peer` that this rank has entered `epoch` with `record` (whose own word is not read).
 template <class Memory>
 TC_HOST_DEVICE void PublishEntry(const RankView& view, int peer, Sequence epoch, const EntryRecord& record) {
   EntryRecord& slot = EntryOf(view, peer, view.rank, epoch);
-  WriteData<Memory>(&slot.shape, record.shape);
-  WriteData<Memory>(&slot.destination, record.destination);
-  WriteData<Memory>(&slot.rejected, record.rejected);
-  for (size_t i = 0; record.rejected != tcSuccess && i < sizeof(slot.sentence); ++i) {
-    WriteData<Memory>(&slot.sentence[i], record.sentence[i]);
+  const bool bare = record.rejected == tcSuccess && SameShape(record.shape, BareShape());
+  if (!bare) {
+    WriteData<Memory>(&slot.shape, record.shape);
+    WriteData<Memory>(&slot.destination, record.destination);
+    WriteData<Memory>(&slot.rejected, record.rejected);
+    for (size_t i = 0; record.rejected != tcSuccess && i < sizeof(slot.sentence); ++i) {
+      WriteData<Memory>(&slot.sentence[i], record.sentence[i]);
+    }
   }
-  Signal<Memory>(&slot.epoch, epoch);
+  Signal<Memory>(&slot.entered, EntryWord(epoch, bare));
 }
 
-// Whether `peer` has entered `epoch`; if so its record for that epoch may be read, until this rank's next epoch.
+// Whether `peer` has entered `epoch`; if so what it entered with may be read, until this rank's next epoch.
 template <class Memory>
 TC_HOST_DEVICE bool HasEntered(const RankView& view, int peer, Sequence epoch) {
-  return Reached<Memory>(&EntryOf(view, view.rank, peer, epoch).epoch, epoch);
+  return Reached<Memory>(&EntryOf(view, view.rank, peer, epoch).entered, EntryWord(epoch, false));
+}
+
+// The last epoch of this one's parity that `peer` has entered, as far as this rank sees: for messages.
+template <class Memory>
+TC_HOST_DEVICE Sequence EpochEntered(const RankView& view, int peer, Sequence epoch) {
+  return Memory::LoadRelaxed(&EntryOf(view, view.rank, peer, epoch).entered) / 2;
+}
+
+// What `peer` entered with, once HasEntered.
+struct EntryHead {
+  OperatorShape shape;
+  int32_t rejected;
+};
+template <class Memory>
+TC_HOST_DEVICE EntryHead ReadEntry(const RankView& view, int peer, Sequence epoch) {
+  const EntryRecord& record = EntryOf(view, view.rank, peer, epoch);
+  if (Memory::LoadRelaxed(&record.entered) == EntryWord(epoch, true)) return {BareShape(), tcSuccess};
+  return {ReadData<Memory>(&record.shape), ReadData<Memory>(&record.rejected)};
 }
 
 }  // namespace tc

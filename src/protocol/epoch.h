@@ -5,16 +5,26 @@
 
 namespace tc {
 
-// The epoch of the operator that starts now.
-template <class Memory>
-TC_HOST_DEVICE Sequence EnterEpoch(const LocalBlock& local) {
-  return Memory::LoadAcquireGpu(&local.epoch) + 1;
-}
+// One word counts the completed epochs and, below them, the threads (blocks) that have come for the next one: who
+// arrives learns both at once, and never a ticket of one epoch with the number of another.
+inline constexpr int kArrivalBits = 16;
 
 // The order of arrival among the threads (blocks) of one operator: suppliers take the low tickets (P9).
+struct Arrival {
+  Sequence epoch;  // of the operator that starts now
+  uint32_t ticket;
+};
+
 template <class Memory>
-TC_HOST_DEVICE uint32_t TakeTicket(LocalBlock& local) {
-  return Memory::AddRelaxedGpu(&local.tickets, uint32_t{1});
+TC_HOST_DEVICE Arrival Arrive(LocalBlock& local) {
+  const uint64_t before = Memory::AddAcquireGpu(&local.arrivals, uint64_t{1});
+  return {(before >> kArrivalBits) + 1, static_cast<uint32_t>(before % (uint64_t{1} << kArrivalBits))};
+}
+
+// The epoch of the operator that starts now, for who needs no ticket.
+template <class Memory>
+TC_HOST_DEVICE Sequence EnterEpoch(const LocalBlock& local) {
+  return (Memory::LoadAcquireGpu(&local.arrivals) >> kArrivalBits) + 1;
 }
 
 // The next tile that nobody has claimed.
@@ -23,31 +33,52 @@ TC_HOST_DEVICE uint32_t ClaimTile(LocalBlock& local) {
   return Memory::AddRelaxedGpu(&local.tiles, uint32_t{1});
 }
 
-// What the first block found when it met the peers, for the other blocks of its grid: 0 to go on, else why not (< 4).
+// What the first block found when it met the peers, for the other blocks of its grid: 0 to go on, else why not.
+inline constexpr uint32_t kVerdicts = 4;
+// Not found but noticed: this block's operator runs at the same time as another of its communicator.
+inline constexpr uint32_t kOverlaps = kVerdicts - 1;
+
+// `call` tells operators apart that overlap, by its low bits.
+TC_HOST_DEVICE constexpr uint64_t VerdictOf(Sequence epoch, uint64_t call, uint32_t verdict) {
+  return epoch << kArrivalBits | call * kVerdicts % (uint64_t{1} << kArrivalBits) | verdict;
+}
+
 template <class Memory>
-TC_HOST_DEVICE void PostVerdict(LocalBlock& local, Sequence epoch, uint32_t verdict) {
-  Memory::StoreReleaseGpu(&local.verdict, epoch * 4 + verdict);
+TC_HOST_DEVICE void PostVerdict(LocalBlock& local, Sequence epoch, uint64_t call, uint32_t verdict) {
+  Memory::StoreReleaseGpu(&local.verdict, VerdictOf(epoch, call, verdict));
 }
 
 // Whether it is known; if so all that the first block saw may be read.
 template <class Memory>
-TC_HOST_DEVICE bool ReadVerdict(const LocalBlock& local, Sequence epoch, uint32_t* verdict) {
-  const Sequence posted = Memory::LoadAcquireGpu(&local.verdict);
-  *verdict = static_cast<uint32_t>(posted % 4);
-  return posted / 4 == epoch;
+TC_HOST_DEVICE bool ReadVerdict(const LocalBlock& local, Sequence epoch, uint64_t call, uint32_t* verdict) {
+  const uint64_t posted = Memory::LoadAcquireGpu(&local.verdict);
+  *verdict = static_cast<uint32_t>(posted % kVerdicts);
+  if (posted == VerdictOf(epoch, call, *verdict)) return true;
+  *verdict = kOverlaps;
+  // Another operator's first block has spoken for this epoch, or ended it without this block.
+  return posted >> kArrivalBits >= epoch || Memory::LoadRelaxed(&local.arrivals) >> kArrivalBits >= epoch;
 }
 
 // Called once by each of `threads` threads (blocks) as the last thing they do. The last one zeroes the counters and the
 // first `gates` gates, and only then advances the epoch. True for that last one.
 template <class Memory>
 TC_HOST_DEVICE bool LeaveEpoch(LocalBlock& local, Sequence epoch, uint32_t threads, uint64_t gates) {
-  if (Memory::AddAcqRelGpu(&local.finished, uint32_t{1}) + 1 != threads) return false;
+  if (threads > 1 && Memory::AddAcqRelGpu(&local.finished, uint32_t{1}) + 1 != threads) return false;
   for (uint64_t gate = 0; gate < gates; ++gate) Memory::StoreRelaxed(&local.gate[gate], uint32_t{0});
-  Memory::StoreRelaxed(&local.tickets, uint32_t{0});
   Memory::StoreRelaxed(&local.tiles, uint32_t{0});
   Memory::StoreRelaxed(&local.moves, uint32_t{0});
   Memory::StoreRelaxed(&local.finished, uint32_t{0});
-  Memory::StoreReleaseSys(&local.epoch, epoch);
+  Memory::StoreReleaseGpu(&local.arrivals, epoch << kArrivalBits);
+  return true;
+}
+
+// Called by each of a kernel's `blocks` blocks as the very last thing they do, whether they entered an epoch or not.
+// The last one says that launch `number` has ended: nothing of it touches memory any more. True for that one.
+template <class Memory>
+TC_HOST_DEVICE bool EndLaunch(LocalBlock& local, uint64_t number, uint32_t blocks) {
+  if (blocks > 1 && Memory::AddAcqRelGpu(&local.exited, uint32_t{1}) + 1 != blocks) return false;
+  Memory::StoreRelaxed(&local.exited, uint32_t{0});
+  Memory::StoreReleaseSys(&local.launched, number);
   return true;
 }
 

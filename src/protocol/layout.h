@@ -35,9 +35,9 @@ struct Destination {
   uint64_t offset = 0;  // bytes
 };
 
-// A rank's word that it has entered the operator of an epoch (P8). The epoch is stored last.
+// A rank's word that it has entered the operator of an epoch (P8), stored last: see entry.h.
 struct alignas(kWriterStride) EntryRecord {
-  Sequence epoch;
+  Sequence entered;
   OperatorShape shape;
   Destination destination;
   int32_t rejected;  // not tcSuccess: this rank's call was refused, for the reason in `sentence`
@@ -70,18 +70,24 @@ struct PeerBlock {
   WatermarkRow watermark[kMaxRanks];
 };
 
+struct Tally {
+  uint64_t ops;                 // completed
+  uint64_t wait_ns[kMaxRanks];  // for each peer to enter
+};
+
 // Touched by the rank itself alone. The counters are zero between operators.
 struct LocalBlock {
-  alignas(kWriterStride) Sequence epoch;     // of the last completed operator (P3)
-  alignas(kWriterStride) Sequence verdict;   // what the first block found when it met the peers, see epoch.h
-  alignas(kWriterStride) uint32_t dead;      // not 0: the communicator has ended, on a device
-  alignas(kWriterStride) uint32_t refused;   // not 0: the rest of an operator of several epochs is left out
-  alignas(kWriterStride) uint32_t tickets;   // arrivals: roles go by it (P9)
-  alignas(kWriterStride) uint32_t tiles;     // tiles claimed
-  alignas(kWriterStride) uint32_t moves;     // pieces of data movement claimed
+  alignas(
+      kWriterStride) uint64_t arrivals;     // the last completed epoch (P3), and who has come for the next: see epoch.h
+  alignas(kWriterStride) uint64_t verdict;  // what the first block found when it met the peers, see epoch.h
+  alignas(kWriterStride) uint32_t dead;     // not 0: the communicator has ended, on a device
+  alignas(kWriterStride) uint32_t refused;  // not 0: the rest of an operator of several epochs is left out
+  alignas(kWriterStride) uint32_t tiles;    // tiles claimed
+  alignas(kWriterStride) uint32_t moves;    // pieces of data movement claimed
   alignas(kWriterStride) uint32_t finished;  // threads or blocks that have left
-  alignas(kWriterStride) uint64_t ops;       // completed, and time waited for each peer: a device's own tally
-  uint64_t wait_ns[kMaxRanks];
+  alignas(kWriterStride) uint32_t exited;    // blocks of a launch outside graphs that have ended, however they did
+  alignas(kWriterStride) uint64_t launched;  // the latest launch outside graphs that has ended, on a device
+  alignas(kWriterStride) Tally tally;        // a device's
   alignas(kWriterStride) uint32_t gate[kMaxRowBlocks];  // rows that have come, per block of rows (P11)
 };
 

@@ -5,8 +5,8 @@
 //   LoadRelaxed, StoreRelaxed          no ordering
 //   LoadAcquireSys, StoreReleaseSys    system scope: between ranks
 //   LoadAcquireGpu, StoreReleaseGpu    device scope: inside one rank
-//   AddRelaxedGpu, AddReleaseGpu,      device scope; return the value before
-//   AddAcqRelGpu
+//   AddRelaxedGpu, AddAcquireGpu,      device scope; return the value before
+//   AddReleaseGpu, AddAcqRelGpu
 //   Backoff(spins)                     what a waiter does between two polls
 //   NowNs()                            a clock that only grows
 //   kCheckNs                           how often a waiter looks for aborts and at its time limit

@@ -26,7 +26,7 @@ class Ranks {
   explicit Ranks(int n, Sequence start = 0) {
     for (int rank = 0; rank < n; ++rank) {
       blocks_.push_back(std::make_unique<ControlBlock>());
-      blocks_.back()->local.epoch = start;
+      blocks_.back()->local.arrivals = start << kArrivalBits;
       aborts_.push_back(std::make_unique<AbortBlock>());
     }
   }
@@ -92,7 +92,7 @@ TEST(Entry, CarriesItsRecordToEveryPeerInEveryEpoch) {
         }
         LeaveEpoch<CpuMemory>(view.own().local, epoch, 1, 0);
       }
-      EXPECT_EQ(EnterEpoch<CpuMemory>(view.own().local) - 301, view.own().local.epoch - 300);
+      EXPECT_EQ(view.own().local.arrivals, (EnterEpoch<CpuMemory>(view.own().local) - 1) << kArrivalBits);
     });
   }
 }
@@ -159,8 +159,9 @@ TEST(Epoch, TheLastThreadAloneAdvancesItAndZeroesTheCounters) {
     std::vector<std::thread> threads;
     for (uint32_t i = 0; i < kThreads; ++i) {
       threads.emplace_back([&] {
-        ticket_sum += TakeTicket<CpuMemory>(*local);
-        EXPECT_EQ(EnterEpoch<CpuMemory>(*local), epoch);
+        const Arrival arrival = Arrive<CpuMemory>(*local);
+        ticket_sum += arrival.ticket;
+        EXPECT_EQ(arrival.epoch, epoch);
         while (ClaimTile<CpuMemory>(*local) < 50) ++tiles;
         OpenGates<CpuMemory>(*local, 0, 500);
         if (LeaveEpoch<CpuMemory>(*local, epoch, kThreads, 4)) ++last;
@@ -170,9 +171,37 @@ TEST(Epoch, TheLastThreadAloneAdvancesItAndZeroesTheCounters) {
     EXPECT_EQ(last, 1);
     EXPECT_EQ(ticket_sum, kThreads * (kThreads - 1) / 2);
     EXPECT_EQ(tiles, 50u);
-    EXPECT_EQ(local->epoch, epoch);
-    EXPECT_EQ(local->tickets + local->tiles + local->finished + local->gate[0] + local->gate[3], 0u);
+    EXPECT_EQ(local->arrivals, epoch << kArrivalBits);
+    EXPECT_EQ(local->tiles + local->finished + local->gate[0] + local->gate[3], 0u);
   }
+}
+
+TEST(Epoch, AVerdictIsForItsOwnOperatorAlone) {
+  LocalBlock local{};
+  uint32_t verdict = 0;
+  EXPECT_FALSE(ReadVerdict<CpuMemory>(local, 1, 7, &verdict));
+  PostVerdict<CpuMemory>(local, 1, 7, 1);
+  ASSERT_TRUE(ReadVerdict<CpuMemory>(local, 1, 7, &verdict));
+  EXPECT_EQ(verdict, 1u);
+  ASSERT_TRUE(ReadVerdict<CpuMemory>(local, 1, 8, &verdict));
+  EXPECT_EQ(verdict, kOverlaps) << "another operator has spoken for the epoch";
+  EXPECT_FALSE(ReadVerdict<CpuMemory>(local, 2, 8, &verdict));
+  for (const uint64_t block : {0, 1}) EXPECT_EQ(Arrive<CpuMemory>(local).ticket, block);
+  EXPECT_TRUE(LeaveEpoch<CpuMemory>(local, 2, 1, 0));
+  ASSERT_TRUE(ReadVerdict<CpuMemory>(local, 2, 8, &verdict));
+  EXPECT_EQ(verdict, kOverlaps) << "the epoch has ended without this block";
+}
+
+TEST(Wait, WarnsWhileItWaits) {
+  Ranks ranks(1);
+  std::vector<uint64_t> warned;
+  const auto warn = [&](uint64_t waited) { warned.push_back(waited); };
+  const auto never = [] { return false; };
+  EXPECT_EQ(WaitUntil<CpuMemory>(never, ranks.view(0), 7'000'000, 2'000'000, warn), WaitResult::kTimedOut);
+  EXPECT_EQ(warned, (std::vector<uint64_t>{2'000'000, 4'000'000, 6'000'000}));
+  EXPECT_EQ(WaitUntil<CpuMemory>([&] { return warned.size() > 3; }, ranks.view(0), UINT64_MAX, 1'000'000, warn),
+            WaitResult::kReached);
+  EXPECT_EQ(warned.size(), 4u);
 }
 
 TEST(Wait, EndsByAbortAndByTimeLimit) {

@@ -24,4 +24,17 @@ TC_HOST_DEVICE WaitResult WaitUntil(const Ready& ready, const RankView& view, ui
   }
 }
 
+// The same, and calls warn(ns waited so far) whenever another `every_ns` have passed.
+template <class Memory, class Ready, class Warn>
+TC_HOST_DEVICE WaitResult WaitUntil(const Ready& ready, const RankView& view, uint64_t limit_ns, uint64_t every_ns,
+                                    const Warn& warn) {
+  for (uint64_t waited = 0;;) {
+    const uint64_t slice = limit_ns - waited < every_ns ? limit_ns - waited : every_ns;
+    const WaitResult result = WaitUntil<Memory>(ready, view, slice);
+    waited += slice;
+    if (result != WaitResult::kTimedOut || waited >= limit_ns) return result;
+    warn(waited);
+  }
+}
+
 }  // namespace tc

@@ -68,6 +68,12 @@ __device__ inline uint32_t AddAcqRelGpu(uint32_t* word, uint32_t value) {
   return before;
 }
 
+__device__ inline uint64_t AddAcquireGpu(uint64_t* word, uint64_t value) {
+  uint64_t before;
+  asm volatile("atom.acquire.gpu.global.add.u64 %0, [%1], %2;" : "=l"(before) : "l"(word), "l"(value) : "memory");
+  return before;
+}
+
 // Covers the calling thread's writes and those it has synchronised with.
 __device__ inline void FenceAcqRelSys() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 

@@ -31,26 +31,33 @@ class Block {
   // until all have entered the epoch before, which is enough to write this epoch's half of a staging buffer (P8).
   // False: given up, or refused.
   bool Enter(const OperatorShape& shape, bool early = false) {
-    epoch_ = mutation_ == Mutation::kEpochFromLaunch ? 1 : EnterEpoch<Memory>(local_);
-    ticket_ = TakeTicket<Memory>(local_);
+    const Arrival arrival = Arrive<Memory>(local_);
+    epoch_ = mutation_ == Mutation::kEpochFromLaunch ? 1 : arrival.epoch;
+    ticket_ = arrival.ticket;
     if (mutation_ == Mutation::kRoleByIndex) ticket_ = static_cast<uint32_t>(blocks_ - 1 - index_);
     if (Memory::LoadAcquireGpu(&local_.dead) != 0) {
       ending_ = kGaveUp;
     } else if (ticket_ == 0) {
       const uint32_t verdict = early ? MeetEarly(shape) : Meet(shape);
-      PostVerdict<Memory>(local_, epoch_, verdict);
+      if (call_seen_ != nullptr) WriteData<Memory>(call_seen_, call_);
+      if (blocks_ > 1) PostVerdict<Memory>(local_, epoch_, Call(), verdict);
       ending_ = verdict;
     } else {
       uint32_t posted = 0;
-      const auto known = [&] { return ReadVerdict<Memory>(local_, epoch_, &posted); };
+      const auto known = [&] { return ReadVerdict<Memory>(local_, epoch_, Call(), &posted); };
       const WaitResult result = Await("the verdict", known, UINT64_MAX);
       ending_ = posted;
       // Also here the rank must be marked dead: else its next operator starts in the middle of this one's epoch.
       if (result != WaitResult::kReached) {
         ending_ = kGaveUp;
         if (mutation_ != Mutation::kGivesUpSilently) GiveUp(result, -1);
+      } else if (posted == kOverlaps) {
+        GiveUp(WaitResult::kTimedOut, -1);  // as the host does when it learns of it: peers are told
+      } else if (posted == 0 && call_seen_ != nullptr && ReadData<Memory>(call_seen_) != call_) {
+        Memory::Fail("joins an operator that is not its own");
       }
     }
+    entered_ = ending_ == 0 || ending_ == kRefusedCall;
     return ending_ == 0;
   }
 
@@ -100,18 +107,32 @@ class Block {
 
   bool Leave(uint64_t gates = 0) {
     const auto blocks = static_cast<uint32_t>(blocks_);
+    if (!entered_) return false;
     if (mutation_ == Mutation::kCountersNotZeroed) {
       if (Memory::AddAcqRelGpu(&local_.finished, uint32_t{1}) + 1 == blocks) {
         Memory::StoreRelaxed(&local_.finished, uint32_t{0});
-        Memory::StoreReleaseSys(&local_.epoch, epoch_);
+        Memory::StoreReleaseGpu(&local_.arrivals, epoch_ << kArrivalBits);
       }
       return true;
     }
-    if (mutation_ == Mutation::kFirstBlockAdvancesEpoch) Memory::StoreReleaseSys(&local_.epoch, epoch_);
+    if (mutation_ == Mutation::kFirstBlockAdvancesEpoch) {
+      Memory::StoreReleaseGpu(&local_.arrivals, epoch_ << kArrivalBits);
+    }
     return LeaveEpoch<Memory>(local_, epoch_, blocks, mutation_ == Mutation::kGatesNotZeroed ? 0 : gates);
   }
 
+  // Whether this was the last block of its launch.
+  bool End() {
+    if (mutation_ == Mutation::kOutsideUncounted && !entered_) return true;
+    return EndLaunch<Memory>(local_, epoch_, static_cast<uint32_t>(blocks_));
+  }
+
   void set_report(StallReport* report) { report_ = report; }
+  // Which operator this is, and where the first block of one writes it down.
+  void set_call(uint64_t call, uint64_t* seen) {
+    call_ = call;
+    call_seen_ = seen;
+  }
   const RankView& view() const { return view_; }
   LocalBlock& local() const { return local_; }
   Sequence epoch() const { return epoch_; }
@@ -131,6 +152,8 @@ class Block {
   }
 
  private:
+  uint64_t Call() const { return mutation_ == Mutation::kCallsNotTold ? 0 : call_; }
+
   // 0: go on. All have left epoch - 1, and with it all that lay in this epoch's half, once all have entered it.
   uint32_t MeetEarly(const OperatorShape& shape) {
     for (int peer = 0; peer < view_.n_ranks && mutation_ != Mutation::kNoEntryWait; ++peer) {
@@ -161,7 +184,7 @@ class Block {
     }
     if (mutation_ == Mutation::kNoComparison) return 0;
     for (int peer = 0; peer < view_.n_ranks; ++peer) {
-      if (ReadData<Memory>(&Record(view_.rank, peer).shape).m != shape.m) return kRefusedCall;
+      if (!SameShape(Shape(peer), shape)) return kRefusedCall;
     }
     return 0;
   }
@@ -169,13 +192,20 @@ class Block {
     return EntryOf(view_, reader, writer, mutation_ == Mutation::kOneEntryRecord ? 0 : epoch_);
   }
   void Publish(int peer, const EntryRecord& mine) {
+    if (mutation_ == Mutation::kBareEntryNotMarked && SameShape(mine.shape, BareShape())) {
+      return Signal<Memory>(&Record(peer, view_.rank).entered, EntryWord(epoch_, false));
+    }
     if (mutation_ != Mutation::kOneEntryRecord) return PublishEntry<Memory>(view_, peer, epoch_, mine);
     WriteData<Memory>(&Record(peer, view_.rank).shape, mine.shape);
-    Signal<Memory>(&Record(peer, view_.rank).epoch, epoch_);
+    Signal<Memory>(&Record(peer, view_.rank).entered, EntryWord(epoch_, false));
   }
   bool Entered(int peer) const {
     if (mutation_ != Mutation::kOneEntryRecord) return HasEntered<Memory>(view_, peer, epoch_);
-    return Reached<Memory>(&Record(view_.rank, peer).epoch, epoch_);
+    return Reached<Memory>(&Record(view_.rank, peer).entered, EntryWord(epoch_, false));
+  }
+  OperatorShape Shape(int peer) const {
+    if (mutation_ == Mutation::kOneEntryRecord) return ReadData<Memory>(&Record(view_.rank, peer).shape);
+    return ReadEntry<Memory>(view_, peer, epoch_).shape;
   }
 
   RankView view_;
@@ -184,8 +214,11 @@ class Block {
   int blocks_;
   Mutation mutation_;
   StallReport* report_ = nullptr;
+  uint64_t call_ = 0;
+  uint64_t* call_seen_ = nullptr;
   Sequence epoch_ = 0;
   uint32_t ticket_ = 0;
+  bool entered_ = false;
   uint64_t ending_ = 0;
 };
 

@@ -75,6 +75,7 @@ TEST(Explorer, LargerConfigurationsHoldInRandomExecutions) {
       {"mixed, 4 ranks", {.ranks = 4, .operations = {gather, barrier, broadcast, claimed, gather}}},
       {"mixed, 4 ranks, halves", {.ranks = 4, .operations = {claimed, gather, broadcast, gather}, .early = true}},
       {"abort, 3 ranks", {.ranks = 3, .operations = {claimed, gather, barrier}, .aborter = 1}},
+      {"overlap, 2 ranks", {.operations = {claimed, {Kind::kBarrier, 0, 2}, barrier}, .overlap = true}},
       {"limits, 3 ranks", {.ranks = 3, .operations = {gather, claimed}, .limits = Limits::kAnytime}},
   };
   constexpr double kSecondsEach = 2;

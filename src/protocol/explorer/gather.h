@@ -32,10 +32,12 @@ struct GatherOptions {
   Sequence start = 0;
   bool early = false;  // two staging halves, entered early (P8)
   Limits limits = Limits::kNever;
+  bool freed = false;         // the last block frees what all have touched
   int absent = -1;            // a rank that never comes
   int aborter = -1;           // a rank on which somebody calls tcCommAbort, at any time
   bool one_resident = false;  // a grid's blocks run one after the other
   bool differ = false;        // rank 1 calls other operators
+  bool overlap = false;       // nothing orders a rank's operators: each has blocks of its own
   Mutation mutation = Mutation::kNone;
 };
 
@@ -45,7 +47,9 @@ struct Staging {
   uint32_t* elections[kMaxRanks] = {};  // per (consumer, chunk)
   uint64_t* left[kMaxRanks] = {};       // operators that a rank's block 0 has left
   StallReport* report[kMaxRanks] = {};
-  int grid[kMaxRanks] = {};  // barrier: a kernel starts when the one before it has ended
+  uint64_t* touched[kMaxRanks] = {};
+  uint64_t* call[kMaxRanks] = {};  // the operator whose first block came last
+  int grid[kMaxRanks] = {};        // barrier: a kernel starts when the one before it has ended
   int ranks = 0;
   int chunks = 0;
   int parts = 0;
@@ -66,6 +70,13 @@ class GatherBlock {
   GatherBlock(const GatherOptions& options, const Staging& staging, const RankView& view, int index)
       : options_(options), staging_(staging), view_(view), index_(index) {}
 
+  // A block of one operator alone.
+  uint64_t RunOnly(uint64_t number) {
+    number_ = number;
+    RunOne(options_.operations[number]);
+    return ending_;
+  }
+
   uint64_t Run() {
     for (const Operation& operation : options_.operations) {
       Memory::Forget(ending_ << 8 | number_ << 1);
@@ -73,6 +84,8 @@ class GatherBlock {
       ++number_;
       Memory::SyncThreads(staging_.grid[view_.rank]);
     }
+    const bool counts = options_.operations.back().kind == Kind::kClaimed && index_ == 0 && ending_ == kFinished;
+    if (counts && Memory::LoadRelaxed(&view_.own().local.moves) != 0) Memory::Fail("a counter is left as it was");
     return ending_;
   }
 
@@ -83,21 +96,36 @@ class GatherBlock {
     if (options_.differ && view_.rank == 1) operation.chunks = 1;
     B block(view_, index_, operation.blocks, options_.mutation);
     block.set_report(staging_.report[view_.rank]);
+    if (options_.overlap) block.set_call(number_ + 1, staging_.call[view_.rank]);
     AwaitResidency(block);
     ++calls_;
     OperatorShape shape;
-    shape.m = static_cast<uint64_t>(operation.kind) * 100 + operation.chunks;
+    shape.op = operation.kind == Kind::kBarrier ? tcOpBarrier : tcOpAllGather;
+    if (operation.kind != Kind::kBarrier) shape.m = static_cast<uint64_t>(operation.kind) * 100 + operation.chunks;
     if (!block.Enter(shape, options_.early && operation.kind != Kind::kBarrier)) {
       ending_ = block.ending();
-      if (ending_ == kRefusedCall) block.Leave();
+      if (ending_ == kRefusedCall && !options_.differ && !options_.overlap)
+        Memory::Fail("refuses an operator that all ranks call alike");
+      Leave(block);
       return;
     }
     if (operation.kind == Kind::kGather) Gather(block, operation);
     if (operation.kind == Kind::kClaimed) GatherClaimed(block, operation);
     if (operation.kind == Kind::kBroadcast) Broadcast(block, operation);
     ending_ = block.ending();
-    block.Leave();
+    Leave(block);
     if (options_.one_resident && index_ == 0) Memory::StoreReleaseGpu(staging_.left[view_.rank], number_ + 1);
+  }
+
+  // The last block of a launch is the last to touch this rank's memory, however the operator ended: whoever waits for
+  // it may free that memory.
+  void Leave(B& block) {
+    block.Leave();
+    if (!options_.freed) return;
+    uint64_t* const touched = staging_.touched[view_.rank];
+    WriteData<Memory>(&touched[index_], number_);
+    if (!block.End()) return;
+    for (int index = 0; index < block.blocks(); ++index) WriteData<Memory>(&touched[index], ~number_);
   }
 
   void AwaitResidency(B& block) {
@@ -250,6 +278,8 @@ World GatherWorld(const GatherOptions& options) {
     staging->elections[rank] = world.NewArray<uint32_t>(rank, "elections", chunks);
     staging->left[rank] = world.NewArray<uint64_t>(rank, "left", 1);
     staging->report[rank] = world.NewArray<StallReport>(rank, "report", 1);
+    staging->touched[rank] = world.NewArray<uint64_t>(rank, "touched", blocks);
+    staging->call[rank] = world.NewArray<uint64_t>(rank, "call", 1);
     staging->grid[rank] = world.AddBarrier(blocks);
   }
   const auto shared = std::make_shared<const GatherOptions>(options);
@@ -262,6 +292,13 @@ World GatherWorld(const GatherOptions& options) {
       });
     }
     if (rank == options.absent) continue;
+    for (size_t number = 0; options.overlap && number < options.operations.size(); ++number) {
+      for (int index = 0; index < options.operations[number].blocks; ++index) {
+        world.AddThread(rank, "operator " + std::to_string(number) + " block " + std::to_string(index),
+                        [=] { return GatherBlock<Memory>(*shared, *staging, view, index).RunOnly(number); });
+      }
+    }
+    if (options.overlap) continue;
     for (int index = 0; index < blocks; ++index) {
       world.AddThread(rank, "block " + std::to_string(index),
                       [=] { return GatherBlock<Memory>(*shared, *staging, view, index).Run(); });

@@ -19,6 +19,7 @@ struct NamedScenario {
 template <class Memory>
 std::vector<NamedScenario> AllScenarios() {
   const Operation barrier{Kind::kBarrier, 0, 1};
+  const Operation meet_pair{Kind::kBarrier, 0, 2};
   const Operation gather{Kind::kGather, 2, 2};
   const Operation narrow{Kind::kGather, 1, 1};
   const Operation pair{Kind::kGather, 1, 2};
@@ -50,8 +51,10 @@ std::vector<NamedScenario> AllScenarios() {
       {"mixed, staging halves", gathers({.operations = {gather, narrow, gather}, .early = true})},
       {"broadcast, 3 ranks, 4 epochs, root ahead",
        gathers({.ranks = 3, .operations = {broadcast, broadcast, broadcast, broadcast}, .early = true})},
+      {"two operators that nothing orders", gathers({.ranks = 1, .operations = {meet_pair, barrier}, .overlap = true})},
       {"shapes differ", gathers({.operations = {gather, barrier}, .differ = true})},
       {"abort in mid-push", gathers({.operations = {pair, pair}, .aborter = 1})},
+      {"the same, then memory is freed", gathers({.operations = {pair}, .freed = true, .aborter = 1})},
       {"a rank dies, its abort word is set",
        gathers({.ranks = 3, .operations = {barrier, narrow}, .absent = 2, .aborter = 2})},
       {"a rank never comes",

@@ -3,6 +3,9 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "protocol/entry.h"
+#include "protocol/epoch.h"
+
 namespace tc::explorer {
 namespace {
 
@@ -19,7 +22,7 @@ std::string NameInEntry(size_t offset) {
   if (field >= offsetof(EntryRecord, sentence)) return name + ".sentence";
   if (field >= offsetof(EntryRecord, rejected)) return name + ".rejected";
   if (field >= offsetof(EntryRecord, destination)) return name + ".destination";
-  return name + (field >= offsetof(EntryRecord, shape) ? ".shape" : ".epoch");
+  return name + (field >= offsetof(EntryRecord, shape) ? ".shape" : ".entered");
 }
 
 std::string NameInLocal(size_t offset) {
@@ -27,13 +30,15 @@ std::string NameInLocal(size_t offset) {
   constexpr struct {
     size_t offset;
     const char* name;
-  } kFields[] = {{offsetof(LocalBlock, finished), "finished"}, {offsetof(LocalBlock, moves), "moves"},
-                 {offsetof(LocalBlock, tiles), "tiles"},       {offsetof(LocalBlock, tickets), "tickets"},
-                 {offsetof(LocalBlock, dead), "dead"},         {offsetof(LocalBlock, verdict), "verdict"}};
+  } kFields[] = {{offsetof(LocalBlock, finished), "finished"},
+                 {offsetof(LocalBlock, moves), "moves"},
+                 {offsetof(LocalBlock, tiles), "tiles"},
+                 {offsetof(LocalBlock, dead), "dead"},
+                 {offsetof(LocalBlock, verdict), "verdict"}};
   for (const auto& field : kFields) {
     if (offset >= field.offset) return field.name;
   }
-  return "epoch";
+  return "arrivals";
 }
 
 std::string NameInControl(size_t offset) {
@@ -57,11 +62,11 @@ void World::AddRegion(const void* begin, size_t bytes, int home, std::function<s
 void World::AddControl(int rank, Sequence epoch) {
   auto control = std::make_shared<ControlBlock>();
   auto abort = std::make_shared<AbortBlock>();
-  control->local.epoch = epoch;
+  control->local.arrivals = epoch << kArrivalBits;
   for (int writer = 0; writer < n_ranks_; ++writer) {
     EntryRecord* const records = control->from.entry[writer].record;
-    records[epoch % 2].epoch = epoch;
-    records[(epoch + 1) % 2].epoch = epoch > 0 ? epoch - 1 : 0;
+    records[epoch % 2].entered = EntryWord(epoch, false);
+    records[(epoch + 1) % 2].entered = EntryWord(epoch > 0 ? epoch - 1 : 0, false);
   }
   AddRegion(control.get(), sizeof(ControlBlock), rank, NameInControl);
   AddRegion(abort.get(), sizeof(AbortBlock), rank, [](size_t offset) {
