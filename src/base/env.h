@@ -20,6 +20,7 @@ struct Env {
   std::optional<int> entry_timeout_ms;  // over tcConfig_t::entryTimeoutMs
   std::optional<size_t> workspace_bytes;
   bool p2p_disable = false;
+  bool vmm_disable = false;
   int host_threads = 0;  // 0: the processor's share of one rank
 };
 

@@ -29,6 +29,7 @@ struct CommSettings {
   std::chrono::nanoseconds entry_timeout{};
   std::chrono::milliseconds init_timeout{};
   bool p2p_disable = false;
+  bool vmm_disable = false;
   int host_threads = 0;  // 0: the processor's share
   std::string bootstrap_dir;
   std::string name;
