@@ -1,9 +1,12 @@
 // What only GPUs can show: graphs, other kernels on the device, the caller's CUDA state, the cost of init.
 #include <cuda_bf16.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
+#include <vector>
 
 #include "ranks.h"
 
@@ -375,6 +378,47 @@ TEST(GpuFork, TwoProcessesOnOneGpuAreRefusedAndBothNamed) {
     ::waitpid(child, &status, 0);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   }
+}
+
+void GatherInAWindow(int rank, tcComm_t comm, int round) {
+  constexpr int kCount = 1000;
+  const auto value = [&](int of_rank) { return 1000 * round + 10 * of_rank + 1; };
+  void* memory = nullptr;
+  tcWindow_t window = nullptr;
+  std::vector<int> all(2 * kCount, 0);
+  std::fill_n(all.begin() + rank * kCount, kCount, value(rank));
+  const size_t bytes = all.size() * sizeof(int);
+  TC_EXPECT_OK(tcMemAlloc(&memory, bytes));
+  CopyWindow(comm, memory, all.data(), bytes);
+  TC_EXPECT_OK(tcCommRegister(comm, memory, bytes, &window));
+  TC_EXPECT_OK(tcAllGather(static_cast<int*>(memory) + rank * kCount, memory, kCount, tcInt32, comm, TestStream()));
+  CopyWindow(comm, all.data(), memory, bytes);
+  for (int i = 0; i < 2 * kCount; ++i) ASSERT_EQ(all[i], value(i / kCount)) << "element " << i << ", round " << round;
+  TC_EXPECT_OK(tcCommDeregister(comm, window));
+  TC_EXPECT_OK(tcMemFree(memory));
+}
+
+// Rank 0 shares its memory by cudaIpc, rank 1 does so in every second round. Rank 0 lets go of a communicator while
+// rank 1 still has it, and makes another, which must not get memory that rank 1 has open.
+TEST(GpuFork, RanksShareMemoryInDifferentWaysAndLetGoAtDifferentTimes) {
+  ::setenv("TC_TEST_BACKEND", "cuda", 1);
+  RunRanks(Launch::kProcesses, 2, [](int rank, tcComm_t first) {
+    const auto destroy = [](tcComm_t comm) {
+      if (comm != nullptr) TC_EXPECT_OK(tcCommDestroy(comm));
+    };
+    const tcConfig_t config = TestConfig();
+    tcComm_t before = nullptr;
+    for (int round = 0; round < 6; ++round) {
+      ::setenv("TC_VMM_DISABLE", rank == 0 || round % 2 == 0 ? "1" : "0", 1);
+      tcComm_t comm = nullptr;
+      if (rank == 0) destroy(before);
+      TC_EXPECT_OK(tcCommSplit(first, 0, rank, &comm, &config));  // with a configuration it reads the environment anew
+      if (rank == 1) destroy(before);
+      GatherInAWindow(rank, comm, round);
+      before = comm;
+    }
+    destroy(before);
+  });
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ Status Allocate(void** ptr, size_t bytes) {
   tcBackend_t backend = tcBackendHost;
   TC_RETURN_IF_ERROR(ChooseBackend(tcBackendAuto, env, &backend));
   std::shared_ptr<Segment> segment;
-  TC_RETURN_IF_ERROR(AllocateShareable(backend, bytes, &segment));
+  TC_RETURN_IF_ERROR(AllocateShareable(backend, bytes, env, &segment));
   *ptr = segment->base();
   Allocations::Instance().Add(std::move(segment));
   return {};

@@ -54,6 +54,7 @@ Status ResolveSettings(const tcConfig_t& config, const Env& env, CommSettings* s
   settings->jitter = std::chrono::microseconds(env.jitter_us);
   settings->init_timeout = std::chrono::milliseconds(env.init_timeout_ms);
   settings->p2p_disable = env.p2p_disable;
+  settings->vmm_disable = env.vmm_disable;
   settings->host_threads = env.host_threads;
   settings->bootstrap_dir = env.bootstrap_dir;
   settings->name = config.name != nullptr ? config.name : "";
@@ -90,7 +91,7 @@ int DeviceCount(tcBackend_t backend) {
 Status MakeBackend(const CommSettings& settings, int n_ranks, std::unique_ptr<Backend>* backend) {
 #ifdef TC_HAVE_CUDA
   if (settings.backend == tcBackendCuda) {
-    return cuda::CudaBackend::Create(settings.device, settings.p2p_disable, backend);
+    return cuda::CudaBackend::Create(settings.device, settings.p2p_disable, settings.vmm_disable, backend);
   }
 #endif
   int threads = settings.host_threads;
@@ -99,11 +100,12 @@ Status MakeBackend(const CommSettings& settings, int n_ranks, std::unique_ptr<Ba
   return {};
 }
 
-Status AllocateShareable(tcBackend_t backend, size_t bytes, std::shared_ptr<Segment>* segment) {
+Status AllocateShareable(tcBackend_t backend, size_t bytes, const Env& env, std::shared_ptr<Segment>* segment) {
 #ifdef TC_HAVE_CUDA
-  if (backend == tcBackendCuda) return cuda::AllocateOnCurrentDevice(bytes, segment);
+  if (backend == tcBackendCuda) return cuda::AllocateOnCurrentDevice(bytes, env.vmm_disable, segment);
 #else
   (void)backend;
+  (void)env;
 #endif
   return host::AllocateShared(bytes, segment);
 }

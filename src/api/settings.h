@@ -21,6 +21,6 @@ Status MakeBackend(const CommSettings& settings, int n_ranks, std::unique_ptr<Ba
 Status ChooseBackend(tcBackend_t configured, const Env& env, tcBackend_t* backend);
 
 // Memory of tcMemAlloc: of the current device with CUDA, else shared memory.
-Status AllocateShareable(tcBackend_t backend, size_t bytes, std::shared_ptr<Segment>* segment);
+Status AllocateShareable(tcBackend_t backend, size_t bytes, const Env& env, std::shared_ptr<Segment>* segment);
 
 }  // namespace tc::api

@@ -56,6 +56,11 @@ bool ParseBytes(std::string text, std::optional<size_t>* value) {
   return true;
 }
 
+bool ParseSwitch(const std::string& text, bool* value) {
+  *value = text == "1";
+  return text == "0" || text == "1";
+}
+
 bool ParseBackend(const std::string& text, tcBackend_t* backend) {
   constexpr const char* kNames[] = {"auto", "host", "cuda"};
   for (tcBackend_t candidate = tcBackendAuto; candidate <= tcBackendCuda; ++candidate) {
@@ -120,10 +125,10 @@ const std::vector<EnvVariable>& EnvTable() {
        [](const std::string& text, Env* env) { return ParseBytes(text, &env->workspace_bytes); }},
       {"TC_P2P_DISABLE", "0 or 1", "0",
        "1: GPUs do not reach each other's memory. Not built yet across GPUs: init says so.",
-       [](const std::string& text, Env* env) {
-         env->p2p_disable = text == "1";
-         return text == "0" || text == "1";
-       }},
+       [](const std::string& text, Env* env) { return ParseSwitch(text, &env->p2p_disable); }},
+      {"TC_VMM_DISABLE", "0 or 1", "0",
+       "1: device memory is shared by cudaIpc, as where CUDA virtual memory is not to be had.",
+       [](const std::string& text, Env* env) { return ParseSwitch(text, &env->vmm_disable); }},
       {"TC_HOST_THREADS", "number, 1 to 1024", "the processors divided by the ranks, at least 1",
        "Compute threads of each rank on the host backend.",
        [](const std::string& text, Env* env) { return ParseInteger(text, 1, 1024, &env->host_threads); }},

@@ -21,6 +21,7 @@ struct Env {
   int entry_warning_ms = 60'000;
   std::optional<size_t> workspace_bytes;
   bool p2p_disable = false;
+  bool vmm_disable = false;
   int host_threads = 0;  // 0: the processor's share of one rank
   int jitter_us = 0;
 };

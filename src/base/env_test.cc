@@ -26,6 +26,8 @@ TEST_F(Environment, GoodValuesAreRead) {
   ::setenv("TC_TIMEOUT_MS", "250", 1);
   ::setenv("TC_WORKSPACE_BYTES", "3M", 1);
   ::setenv("TC_HOST_THREADS", "7", 1);
+  ::setenv("TC_P2P_DISABLE", "0", 1);
+  ::setenv("TC_VMM_DISABLE", "1", 1);
   Env env;
   ASSERT_TRUE(ReadEnv(&env).ok());
   EXPECT_EQ(env.backend, tcBackendHost);
@@ -34,6 +36,8 @@ TEST_F(Environment, GoodValuesAreRead) {
   EXPECT_FALSE(env.entry_timeout_ms.has_value());
   EXPECT_EQ(env.workspace_bytes, size_t{3} << 20);
   EXPECT_EQ(env.host_threads, 7);
+  EXPECT_FALSE(env.p2p_disable);
+  EXPECT_TRUE(env.vmm_disable);
 }
 
 TEST_F(Environment, BadValuesAreErrorsThatNameTheVariable) {
@@ -47,6 +51,8 @@ TEST_F(Environment, BadValuesAreErrorsThatNameTheVariable) {
                                                       {"TC_WORKSPACE_BYTES", "M"},
                                                       {"TC_WORKSPACE_BYTES", "-1"},
                                                       {"TC_HOST_THREADS", "1025"},
+                                                      {"TC_P2P_DISABLE", "2"},
+                                                      {"TC_VMM_DISABLE", "yes"},
                                                       {"TC_WORKSPACE_BYTES", "18446744073709551615G"}};
   for (const auto& [name, value] : kBad) {
     ::setenv(name, value, 1);

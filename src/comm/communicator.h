@@ -31,6 +31,7 @@ struct CommSettings {
   std::chrono::milliseconds init_timeout{};
   std::chrono::nanoseconds jitter{};  // of blocks, for tests
   bool p2p_disable = false;
+  bool vmm_disable = false;
   int host_threads = 0;  // 0: the processor's share
   std::string bootstrap_dir;
   std::string name;

@@ -102,14 +102,14 @@ int DeviceCount() {
   return std::max(devices, 1);
 }
 
-Status CudaBackend::Create(int device, bool p2p_disable, std::unique_ptr<Backend>* backend) {
+Status CudaBackend::Create(int device, bool p2p_disable, bool vmm_disable, std::unique_ptr<Backend>* backend) {
   Status why;
   if (!IsAvailable(&why)) return why;
   if (device < 0) TC_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
   if (device >= DeviceCount()) {
     return Error(tcInvalidArgument, "device is %d; this process sees %d GPUs", device, DeviceCount());
   }
-  std::unique_ptr<CudaBackend> made(new CudaBackend(device, p2p_disable));
+  std::unique_ptr<CudaBackend> made(new CudaBackend(device, p2p_disable, vmm_disable));
   TC_RETURN_IF_ERROR(made->Prepare());
   *backend = std::move(made);
   return {};
@@ -125,7 +125,7 @@ Status CudaBackend::Prepare() {
   TC_RETURN_IF_CUDA_ERROR(cudaHostAlloc(&report, sizeof(Report), cudaHostAllocPortable | cudaHostAllocMapped));
   report_ = static_cast<Report*>(report);
   std::memset(report, 0, sizeof(Report));
-  TC_RETURN_IF_ERROR(AllocateDevice(device_, kMaxWindows * sizeof(WindowBases), &windows_));
+  TC_RETURN_IF_ERROR(AllocateDevice(device_, kMaxWindows * sizeof(WindowBases), vmm_disable_, &windows_));
   TC_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&service_, cudaStreamNonBlocking));
   TC_RETURN_IF_ERROR(LoadKernels());
   ++BackendsOn(device_);
@@ -161,7 +161,7 @@ Status CudaBackend::Meet(const std::vector<Neighbour>& ranks) {
 }
 
 Status CudaBackend::Allocate(Memory memory, size_t bytes, bool shared, std::shared_ptr<Segment>* segment) {
-  if (memory == Memory::kDevice) return AllocateDevice(device_, bytes, segment);
+  if (memory == Memory::kDevice) return AllocateDevice(device_, bytes, vmm_disable_, segment);
   std::shared_ptr<Segment> host;
   TC_RETURN_IF_ERROR(shared ? host::AllocateShared(bytes, &host) : host::AllocatePrivate(bytes, &host));
   return PinHost(device_, std::move(host), segment);

@@ -1,5 +1,5 @@
-// The CUDA backend: a rank's device is a GPU, its memory is CUDA virtual memory, operators are kernels on the caller's
-// streams.
+// The CUDA backend: a rank's device is a GPU, its memory is what segment.h allocates, operators are kernels on the
+// caller's streams.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -31,7 +31,7 @@ struct Grid {
 class CudaBackend final : public Backend {
  public:
   // device -1: the current one. Loads every kernel, since a lazy load can wait for a kernel that spins.
-  static Status Create(int device, bool p2p_disable, std::unique_ptr<Backend>* backend);
+  static Status Create(int device, bool p2p_disable, bool vmm_disable, std::unique_ptr<Backend>* backend);
   ~CudaBackend() override;
 
   const char* name() const override { return "cuda"; }
@@ -70,7 +70,8 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  CudaBackend(int device, bool p2p_disable) : device_(device), p2p_disable_(p2p_disable) {}
+  CudaBackend(int device, bool p2p_disable, bool vmm_disable)
+      : device_(device), p2p_disable_(p2p_disable), vmm_disable_(vmm_disable) {}
   Status Prepare();
   // Numbers the launch in `comm`, which is a part of `params`.
   Status LaunchNext(tcStream_t stream, const Grid& grid, DeviceComm& comm, void* params);
@@ -79,6 +80,7 @@ class CudaBackend final : public Backend {
 
   const int device_;
   const bool p2p_disable_;
+  const bool vmm_disable_;
   std::string uuid_;
   int multiprocessors_ = 0;
   int ranks_on_device_ = 1;

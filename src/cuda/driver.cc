@@ -33,6 +33,8 @@ Found FindAll() {
     return found;
   }
   Driver& driver = found.driver;
+  Find("cuDeviceGet", &driver.DeviceGet, &found.why);
+  Find("cuDeviceGetAttribute", &driver.DeviceGetAttribute, &found.why);
   Find("cuCtxGetCurrent", &driver.CtxGetCurrent, &found.why);
   Find("cuCtxSetCurrent", &driver.CtxSetCurrent, &found.why);
   Find("cuMemGetAllocationGranularity", &driver.MemGetAllocationGranularity, &found.why);
@@ -64,6 +66,8 @@ const Driver* FindDriver(Status* why) {
 
 const Driver& TheDriver() { return TheFound().driver; }
 
+std::string DriverError(CUresult error) { return Format("CUDA driver error %d", static_cast<int>(error)); }
+
 Status CheckRuntime(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return {};
   (void)cudaGetLastError();  // reported here; a program that shares this runtime must not find it
@@ -72,7 +76,7 @@ Status CheckRuntime(cudaError_t error, const char* what) {
 
 Status CheckDriver(CUresult error, const char* what) {
   if (error == CUDA_SUCCESS) return {};
-  return Error(tcUnhandledCudaError, "%s: CUDA driver error %d", what, static_cast<int>(error));
+  return Error(tcUnhandledCudaError, "%s: %s", what, DriverError(error).c_str());
 }
 
 DeviceScope::DeviceScope(int device) {

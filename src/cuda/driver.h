@@ -1,15 +1,19 @@
-// The CUDA driver's functions for virtual memory, contexts and waits in streams, found at run time: the library loads
-// without a driver.
+// The CUDA driver's functions for virtual memory, devices, contexts and waits in streams, found at run time: the library
+// loads without a driver.
 #pragma once
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+
+#include <string>
 
 #include "base/status.h"
 
 namespace tc::cuda {
 
 struct Driver {
+  decltype(&::cuDeviceGet) DeviceGet;
+  decltype(&::cuDeviceGetAttribute) DeviceGetAttribute;
   decltype(&::cuCtxGetCurrent) CtxGetCurrent;
   decltype(&::cuCtxSetCurrent) CtxSetCurrent;
   decltype(&::cuMemGetAllocationGranularity) MemGetAllocationGranularity;
@@ -31,6 +35,8 @@ const Driver* FindDriver(Status* why);
 // The driver of a process that has a CUDA backend.
 const Driver& TheDriver();
 
+// "CUDA driver error 801": a driver's own words would need one more function of it.
+std::string DriverError(CUresult error);
 Status CheckRuntime(cudaError_t error, const char* what);
 Status CheckDriver(CUresult error, const char* what);
 

@@ -5,7 +5,10 @@
 #include <mutex>
 #include <utility>
 
+#include "base/log.h"
 #include "cuda/driver.h"
+#include "cuda/ipc_descriptor.h"
+#include "cuda/ipc_segment.h"
 
 namespace tc::cuda {
 namespace {
@@ -28,11 +31,21 @@ Status Allow(int device, CUdeviceptr base, size_t bytes) {
   std::lock_guard lock(*one_at_a_time);
   const CUresult error = TheDriver().MemSetAccess(base, bytes, &access, 1);
   if (error == CUDA_SUCCESS || error == CUDA_ERROR_ALREADY_MAPPED) return {};
-  return Error(
-      tcUnsupported,
-      "GPU %d cannot reach the memory of a peer (CUDA driver error %d): these GPUs have no peer-to-peer access "
-      "to each other, and the host-staged plane is not built yet",
-      device, static_cast<int>(error));
+  return CannotReach(device, DriverError(error));
+}
+
+// Whether this machine lacks such memory, or a container forbids it, rather than that there is too little of it.
+bool IsRefusal(CUresult error) { return error == CUDA_ERROR_NOT_SUPPORTED || error == CUDA_ERROR_NOT_PERMITTED; }
+
+bool HasVirtualMemory(int device) {
+  CUdevice handle = 0;
+  if (TheDriver().DeviceGet(&handle, device) != CUDA_SUCCESS) return false;
+  const auto has = [&](CUdevice_attribute attribute) {
+    int value = 0;
+    return TheDriver().DeviceGetAttribute(&value, attribute, handle) == CUDA_SUCCESS && value != 0;
+  };
+  return has(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
+         has(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
 }
 
 // An address range with memory behind it; undone in reverse.
@@ -99,51 +112,73 @@ Status RoundedBytes(const CUmemAllocationProp& prop, size_t bytes, size_t* round
   return {};
 }
 
-Status ZeroOnce(CUdeviceptr base, size_t bytes) {
-  // A stream of its own: the default one may be waiting for kernels that wait for this very call.
-  cudaStream_t stream = nullptr;
-  TC_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  Status zeroed = CheckRuntime(cudaMemsetAsync(reinterpret_cast<void*>(base), 0, bytes, stream), "cudaMemsetAsync");
-  if (zeroed.ok()) zeroed = CheckRuntime(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  (void)cudaStreamDestroy(stream);
-  return zeroed;
-}
-
-}  // namespace
-
-Status AllocateDevice(int device, size_t bytes, std::shared_ptr<Segment>* segment) {
-  const DeviceScope scope(device);
+// `refused`: the failure is a refusal.
+Status AllocateVirtual(int device, size_t bytes, std::shared_ptr<Segment>* segment, bool* refused) {
   const CUmemAllocationProp prop = MemoryOf(device);
   size_t rounded = 0;
   TC_RETURN_IF_ERROR(RoundedBytes(prop, bytes, &rounded));
   CUmemGenericAllocationHandle handle = 0;
   if (const CUresult error = TheDriver().MemCreate(&handle, rounded, &prop, 0); error != CUDA_SUCCESS) {
+    *refused = IsRefusal(error);
     return Error(error == CUDA_ERROR_OUT_OF_MEMORY ? tcSystemError : tcUnhandledCudaError,
-                 "no room for %zu bytes of memory on GPU %d (CUDA driver error %d)", rounded, device,
-                 static_cast<int>(error));
+                 "no room for %zu bytes of memory on GPU %d (%s)", rounded, device, DriverError(error).c_str());
   }
   Range range;
   int fd = -1;
   Status made = range.Map(handle, rounded);
   if (made.ok()) {
-    made = CheckDriver(TheDriver().MemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-                       "cuMemExportToShareableHandle");
+    const CUresult error =
+        TheDriver().MemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    *refused = IsRefusal(error);
+    made = CheckDriver(error, "cuMemExportToShareableHandle");
   }
   UniqueFd exported(fd);
   TheDriver().MemRelease(handle);  // the mapping and the descriptor keep the memory
   TC_RETURN_IF_ERROR(made);
   TC_RETURN_IF_ERROR(Allow(device, range.base, rounded));
-  TC_RETURN_IF_ERROR(ZeroOnce(range.base, rounded));
+  TC_RETURN_IF_ERROR(ZeroOnce(reinterpret_cast<void*>(range.base), rounded));
   *segment = std::make_shared<DeviceSegment>(std::move(range), device, bytes, std::move(exported));
   return {};
 }
 
-Status AllocateOnCurrentDevice(size_t bytes, std::shared_ptr<Segment>* segment) {
+}  // namespace
+
+Status CannotReach(int device, const std::string& said) {
+  return Error(tcUnsupported,
+               "GPU %d cannot reach the memory of a peer (%s): these GPUs have no peer-to-peer access to each other, "
+               "and the host-staged plane is not built yet",
+               device, said.c_str());
+}
+
+Status ZeroOnce(void* base, size_t bytes) {
+  // A stream of its own: the default one may be waiting for kernels that wait for this very call.
+  cudaStream_t stream = nullptr;
+  TC_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  Status zeroed = CheckRuntime(cudaMemsetAsync(base, 0, bytes, stream), "cudaMemsetAsync");
+  if (zeroed.ok()) zeroed = CheckRuntime(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  (void)cudaStreamDestroy(stream);
+  return zeroed;
+}
+
+Status AllocateDevice(int device, size_t bytes, bool vmm_disable, std::shared_ptr<Segment>* segment) {
+  const DeviceScope scope(device);
+  if (!vmm_disable) {
+    bool refused = !HasVirtualMemory(device);
+    if (!refused) {
+      const Status made = AllocateVirtual(device, bytes, segment, &refused);
+      if (!refused) return made;
+    }
+    Log(tcLogInfo, "GPU %d: CUDA virtual memory is not to be had; memory is shared by cudaIpc", device);
+  }
+  return AllocateIpc(device, bytes, segment);
+}
+
+Status AllocateOnCurrentDevice(size_t bytes, bool vmm_disable, std::shared_ptr<Segment>* segment) {
   int device = 0;
   int devices = 0;
   TC_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
   TC_RETURN_IF_CUDA_ERROR(cudaGetDeviceCount(&devices));
-  TC_RETURN_IF_ERROR(AllocateDevice(device, bytes, segment));
+  TC_RETURN_IF_ERROR(AllocateDevice(device, bytes, vmm_disable, segment));
   for (int peer = 0; peer < devices; ++peer) {
     int reachable = 0;
     if (peer == device || cudaDeviceCanAccessPeer(&reachable, peer, device) != cudaSuccess || reachable == 0) continue;
@@ -153,12 +188,19 @@ Status AllocateOnCurrentDevice(size_t bytes, std::shared_ptr<Segment>* segment) 
 }
 
 Status ImportDevice(int device, const SegmentTicket& ticket, const UniqueFd& fd, std::shared_ptr<Segment>* segment) {
+  if (const auto handle = ReadIpcDescriptor(fd)) return ImportIpc(device, ticket, fd, *handle, segment);
   const DeviceScope scope(device);
   size_t rounded = 0;
   TC_RETURN_IF_ERROR(RoundedBytes(MemoryOf(device), ticket.bytes, &rounded));
   CUmemGenericAllocationHandle handle = 0;
-  TC_RETURN_IF_DRIVER_ERROR(TheDriver().MemImportFromShareableHandle(
-      &handle, reinterpret_cast<void*>(static_cast<uintptr_t>(fd.get())), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  const CUresult error = TheDriver().MemImportFromShareableHandle(
+      &handle, reinterpret_cast<void*>(static_cast<uintptr_t>(fd.get())), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  if (IsRefusal(error)) {
+    return Error(tcUnsupported,
+                 "GPU %d cannot map the CUDA virtual memory of a peer (%s); set TC_VMM_DISABLE=1 on every rank", device,
+                 DriverError(error).c_str());
+  }
+  TC_RETURN_IF_ERROR(CheckDriver(error, "cuMemImportFromShareableHandle"));
   Range range;
   const Status mapped = range.Map(handle, rounded);
   TheDriver().MemRelease(handle);
@@ -170,7 +212,7 @@ Status ImportDevice(int device, const SegmentTicket& ticket, const UniqueFd& fd,
 
 Status AllowDevice(int device, const Segment& segment) {
   const auto* mapped = dynamic_cast<const DeviceSegment*>(&segment);
-  if (mapped == nullptr) return Error(tcInternalError, "memory that is no device memory was shared as such");
+  if (mapped == nullptr) return AllowIpc(device, segment);
   return Allow(device, reinterpret_cast<CUdeviceptr>(segment.base()), mapped->mapped_bytes());
 }
 

@@ -55,7 +55,7 @@ void CopyAny(void* to, const void* from, size_t bytes) { std::memcpy(to, from, b
 
 Status MakeBackend(std::unique_ptr<Backend>* backend) {
 #ifdef TC_HAVE_CUDA
-  if (OnGpu()) return cuda::CudaBackend::Create(0, false, backend);
+  if (OnGpu()) return cuda::CudaBackend::Create(0, /*p2p_disable=*/false, /*vmm_disable=*/false, backend);
 #endif
   *backend = std::make_unique<host::HostBackend>(0, 1);
   return {};
