@@ -1,7 +1,7 @@
 // All-gather by push, and the operators that only meet.
 #include "cuda/frame.cuh"
 #include "cuda/kernels.h"
-#include "order/chunks.h"
+#include "order/moves.h"
 
 namespace tc::cuda {
 namespace {
@@ -22,6 +22,12 @@ __device__ void PushChunk(const GatherParams& p, Sequence epoch, int consumer, i
   if (threadIdx.x == 0) RaiseWatermark<DeviceMemory>(view, consumer, chunk, epoch);
 }
 
+__device__ void KeepChunk(const GatherParams& p, int chunk) {
+  std::byte* own = p.recv + p.comm.view.rank * p.stride;
+  if (own == p.send) return;  // in place
+  CopyBytes(own + chunk * p.chunk_bytes, p.send + chunk * p.chunk_bytes, ChunkLength(p, chunk));
+}
+
 __device__ bool AwaitChunk(const GatherParams& p, Sequence epoch, int producer, int chunk) {
   __shared__ bool has_come;
   const RankView& view = p.comm.view;
@@ -40,29 +46,38 @@ __device__ bool AwaitChunk(const GatherParams& p, Sequence epoch, int producer, 
   return has_come;
 }
 
-// Pushes first, then what waits; see Moves in all_gather_gemm.cu.
-__global__ __launch_bounds__(kThreads) void AllGatherPush(const __grid_constant__ GatherParams p) {
+__device__ bool TakeArrival(const GatherParams& p, Sequence epoch, int producer, int chunk) {
+  if (!AwaitChunk(p, epoch, producer, chunk)) return false;
+  if (p.entry.destination.window >= 0) return true;  // it has come to where it belongs
+  CopyBytes(p.recv + producer * p.stride + chunk * p.chunk_bytes,
+            p.comm.view.workspace[p.comm.view.rank] + producer * p.staged_stride + chunk * p.chunk_bytes,
+            ChunkLength(p, chunk));
+  return true;
+}
+
+// False: nothing is left to do, or to wait for.
+__device__ bool MoveNext(const GatherParams& p, Sequence epoch) {
   const RankView& view = p.comm.view;
+  const Movement movement{.rank = view.rank, .n_ranks = view.n_ranks, .keeps_own = true, .takes_arrivals = true};
+  const EqualChunks sent{ChunkCount(p.bytes, p.chunk_bytes)};
+  const Move move = MoveAt(movement, static_cast<int>(ClaimMove(view.own().local)), sent);
+  switch (move.kind) {
+    case MoveKind::kPush:
+      PushChunk(p, epoch, move.peer, move.chunk);
+      return true;
+    case MoveKind::kKeepOwn:
+      KeepChunk(p, move.chunk);
+      return true;
+    case MoveKind::kArrival:
+      return TakeArrival(p, epoch, move.peer, move.chunk);
+    default:
+      return false;
+  }
+}
+
+__global__ __launch_bounds__(kThreads) void AllGatherPush(const __grid_constant__ GatherParams p) {
   const Entered entered = EnterOperator(p.comm, p.entry, p.place);
-  const int chunks = ChunkCount(p.bytes, p.chunk_bytes);
-  const int pushes = chunks * (view.n_ranks - 1);
-  while (entered.verdict == Verdict::kGo) {
-    int move = static_cast<int>(ClaimMove(view.own().local));
-    if (move < pushes) {
-      PushChunk(p, entered.epoch, PushDestination(view.rank, move / chunks, view.n_ranks), move % chunks);
-    } else if ((move -= pushes) < chunks) {
-      std::byte* own = p.recv + view.rank * p.stride;
-      if (own != p.send) CopyBytes(own + move * p.chunk_bytes, p.send + move * p.chunk_bytes, ChunkLength(p, move));
-    } else if ((move -= chunks) < pushes) {
-      const int producer = ArrivalSource(view.rank, move / chunks, view.n_ranks);
-      const int chunk = move % chunks;
-      if (!AwaitChunk(p, entered.epoch, producer, chunk)) break;
-      if (p.entry.destination.window >= 0) continue;
-      CopyBytes(p.recv + producer * p.stride + chunk * p.chunk_bytes,
-                view.workspace[view.rank] + producer * p.staged_stride + chunk * p.chunk_bytes, ChunkLength(p, chunk));
-    } else {
-      break;
-    }
+  while (entered.verdict == Verdict::kGo && MoveNext(p, entered.epoch)) {
   }
   LeaveOperator(p.comm, entered, p.place);
 }

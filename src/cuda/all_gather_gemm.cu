@@ -5,7 +5,8 @@
 #include "cuda/frame.cuh"
 #include "cuda/kernels.h"
 #include "cuda/mma_gemm.cuh"
-#include "order/chunks.h"
+#include "order/moves.h"
+#include "order/signals.h"
 #include "order/tiles.h"
 
 namespace tc::cuda {
@@ -40,13 +41,7 @@ struct Places {
   }
 };
 
-__device__ inline uint64_t ChunkBegin(const GatherGemmParams& p, int producer, int chunk) {
-  return p.slab.packed.begin[producer] + chunk * p.chunk_rows;
-}
-__device__ inline uint64_t ChunkEnd(const GatherGemmParams& p, int producer, int chunk) {
-  const uint64_t end = ChunkBegin(p, producer, chunk) + p.chunk_rows;
-  return end < p.slab.packed.begin[producer + 1] ? end : p.slab.packed.begin[producer + 1];
-}
+__device__ inline GatherSignals SignalsOf(const GatherGemmParams& p) { return {p.slab.packed, p.chunk_rows}; }
 
 // Waits in one thread until a chunk of `producer` has come.
 __device__ inline bool AwaitChunk(const GatherGemmParams& p, Sequence epoch, int producer, int chunk) {
@@ -57,8 +52,8 @@ __device__ inline bool AwaitChunk(const GatherGemmParams& p, Sequence epoch, int
   if (result == WaitResult::kReached) return arrived();
   const int64_t shift =
       static_cast<int64_t>(p.slab.first[producer]) - static_cast<int64_t>(p.slab.packed.begin[producer]);
-  ReportStall(p.comm, result, p.entry.shape, epoch, producer, ChunkBegin(p, producer, chunk) + shift,
-              ChunkEnd(p, producer, chunk) + shift - 1,
+  const RowRange rows = SignalsOf(p).rows(producer, chunk);
+  ReportStall(p.comm, result, p.entry.shape, epoch, producer, rows.begin + shift, rows.end + shift - 1,
               DeviceMemory::LoadRelaxed(&view.own().from.watermark[producer].chunk[chunk]));
   return false;
 }
@@ -66,8 +61,8 @@ __device__ inline bool AwaitChunk(const GatherGemmParams& p, Sequence epoch, int
 __device__ void PushChunk(const GatherGemmParams& p, Sequence epoch, int consumer, int chunk) {
   const Places places(p);
   const RankView& view = p.comm.view;
-  const uint64_t begin = ChunkBegin(p, view.rank, chunk);
-  const uint64_t rows = ChunkEnd(p, view.rank, chunk) - begin;
+  const auto [begin, end] = SignalsOf(p).rows(view.rank, chunk);
+  const uint64_t rows = end - begin;
   const uint64_t from_pitch = p.problem.lda * (p.row_bytes / p.problem.k);
   const Destination& destination = EntryOf(view, view.rank, consumer, epoch).destination;
   if (destination.window < 0) {
@@ -86,70 +81,48 @@ __device__ inline bool KeepsArrivals(const GatherGemmParams& p) {
   return p.problem.gathered != nullptr && p.entry.destination.window < 0;
 }
 
-// The pieces of this rank's movement in the order in which they are claimed. Pushes come before anything that waits:
-// when a block waits, every push has been claimed by a block that is resident (P9).
-struct Moves {
-  int own_chunks;
-  int pushes;    // (step, chunk), step by step
-  int keeps;     // own chunks into gatheredA
-  int arrivals;  // peers' chunks out of the workspace into gatheredA; waited for also when there is no tile to wait
-
-  __device__ explicit Moves(const GatherGemmParams& p) {
-    const RankView& view = p.comm.view;
-    own_chunks = ChunkCount(p.slab.packed.rows(view.rank), p.chunk_rows);
-    pushes = own_chunks * (view.n_ranks - 1);
-    keeps = p.problem.gathered != nullptr ? own_chunks : 0;
-    arrivals = 0;
-    if (!KeepsArrivals(p) && p.col_blocks > 0 && (p.problem.stages & kStageCompute) != 0) return;
-    for (int step = 0; step + 1 < view.n_ranks; ++step) {
-      arrivals += ChunkCount(p.slab.packed.rows(ArrivalSource(view.rank, step, view.n_ranks)), p.chunk_rows);
-    }
-  }
-};
-
 __device__ void KeepChunk(const GatherGemmParams& p, int chunk) {
   const Places places(p);
   const int rank = p.comm.view.rank;
-  const uint64_t begin = ChunkBegin(p, rank, chunk);
+  const auto [begin, end] = SignalsOf(p).rows(rank, chunk);
   if (places.GatheredRow(begin, rank) == places.OwnRow(begin)) return;  // in place
   CopyRows(places.GatheredRow(begin, rank), p.row_bytes, places.OwnRow(begin),
-           p.problem.lda * (p.row_bytes / p.problem.k), p.row_bytes, ChunkEnd(p, rank, chunk) - begin);
+           p.problem.lda * (p.row_bytes / p.problem.k), p.row_bytes, end - begin);
 }
 
-__device__ bool KeepArrival(const GatherGemmParams& p, Sequence epoch, int arrival) {
+__device__ bool TakeArrival(const GatherGemmParams& p, Sequence epoch, int producer, int chunk) {
   __shared__ bool has_come;
   const Places places(p);
   const RankView& view = p.comm.view;
-  int producer = -1;
-  for (int step = 0; step + 1 < view.n_ranks; ++step) {
-    producer = ArrivalSource(view.rank, step, view.n_ranks);
-    const int chunks = ChunkCount(p.slab.packed.rows(producer), p.chunk_rows);
-    if (arrival < chunks) break;
-    arrival -= chunks;
-  }
-  if (threadIdx.x == 0) has_come = AwaitChunk(p, epoch, producer, arrival);
+  if (threadIdx.x == 0) has_come = AwaitChunk(p, epoch, producer, chunk);
   __syncthreads();
   if (!has_come || !KeepsArrivals(p)) return has_come;
-  const uint64_t begin = ChunkBegin(p, producer, arrival);
+  const auto [begin, end] = SignalsOf(p).rows(producer, chunk);
   CopyRows(places.GatheredRow(begin, producer), p.row_bytes, places.StagedRow(view.rank, begin), p.staged_pitch,
-           p.row_bytes, ChunkEnd(p, producer, arrival) - begin);
+           p.row_bytes, end - begin);
   return true;
 }
 
-__device__ void Move(const GatherGemmParams& p, Sequence epoch) {
+// False: nothing is left to do, or to wait for.
+__device__ bool MoveNext(const GatherGemmParams& p, Sequence epoch) {
   const RankView& view = p.comm.view;
-  const Moves moves(p);
-  for (;;) {
-    int move = static_cast<int>(ClaimMove(view.own().local));
-    if (move < moves.pushes) {
-      PushChunk(p, epoch, PushDestination(view.rank, move / moves.own_chunks, view.n_ranks), move % moves.own_chunks);
-    } else if ((move -= moves.pushes) < moves.keeps) {
-      KeepChunk(p, move);
-    } else if ((move -= moves.keeps) < moves.arrivals) {
-      if (!KeepArrival(p, epoch, move)) return;
-    } else {
-      return;
-    }
+  const bool tiles_wait = p.col_blocks > 0 && (p.problem.stages & kStageCompute) != 0;
+  const Movement movement{.rank = view.rank,
+                          .n_ranks = view.n_ranks,
+                          .keeps_own = p.problem.gathered != nullptr,
+                          .takes_arrivals = KeepsArrivals(p) || !tiles_wait};  // somebody must wait for them
+  const Move move = MoveAt(movement, static_cast<int>(ClaimMove(view.own().local)), SignalsOf(p));
+  switch (move.kind) {
+    case MoveKind::kPush:
+      PushChunk(p, epoch, move.peer, move.chunk);
+      return true;
+    case MoveKind::kKeepOwn:
+      KeepChunk(p, move.chunk);
+      return true;
+    case MoveKind::kArrival:
+      return TakeArrival(p, epoch, move.peer, move.chunk);
+    default:
+      return false;
   }
 }
 
@@ -159,12 +132,9 @@ __device__ bool AwaitRows(const GatherGemmParams& p, Sequence epoch, uint64_t be
   bool fine = true;
   int lane = 0;  // chunks go to lanes in turn
   for (int owner = 0; owner < view.n_ranks; ++owner) {
-    const uint64_t from = begin > p.slab.packed.begin[owner] ? begin : p.slab.packed.begin[owner];
-    const uint64_t to = end < p.slab.packed.begin[owner + 1] ? end : p.slab.packed.begin[owner + 1];
-    if (owner == view.rank || from >= to) continue;
-    const int first = static_cast<int>((from - p.slab.packed.begin[owner]) / p.chunk_rows);
-    const int last = static_cast<int>((to - 1 - p.slab.packed.begin[owner]) / p.chunk_rows);
-    for (int chunk = first; chunk <= last; ++chunk, lane = (lane + 1) % 32) {
+    if (owner == view.rank) continue;
+    const ChunkRange needed = SignalsOf(p).needed_chunks(owner, begin, end);
+    for (int chunk = needed.begin; chunk < needed.end; ++chunk, lane = (lane + 1) % 32) {
       if (threadIdx.x == lane && fine) fine = AwaitChunk(p, epoch, owner, chunk);
     }
   }
@@ -247,7 +217,10 @@ __global__ __launch_bounds__(kThreads, 1) void AllGatherGemmPush(const __grid_co
   static_assert(Gemm::kThreads == kThreads);
   const Entered entered = EnterOperator(p.comm, p.entry, p.place);
   if (entered.verdict == Verdict::kGo) {
-    if (entered.ticket < p.movers && (p.problem.stages & kStageMove) != 0) Move(p, entered.epoch);
+    if (entered.ticket < p.movers && (p.problem.stages & kStageMove) != 0) {
+      while (MoveNext(p, entered.epoch)) {
+      }
+    }
     if ((p.problem.stages & kStageCompute) != 0) ComputeTiles<Gemm>(p, entered.epoch, shared);
   }
   LeaveOperator(p.comm, entered, p.place);

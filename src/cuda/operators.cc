@@ -14,23 +14,12 @@ namespace {
 // Four blocks push as much as PCIe carries, and 181 GB/s over NVLink, more than any all-gather + GEMM consumes.
 constexpr int kDefaultMovers = 4;
 
-// Blocks of a plain all-gather: enough to saturate NVLink.
-constexpr int kGatherBlocks = 32;
-
 CudaBackend& BackendOf(Communicator& comm) { return static_cast<CudaBackend&>(comm.backend()); }
 
 Status LaunchMeeting(Communicator& comm, tcStream_t stream, const EntryRecord& entry) {
   const Grid grid{.kernel = MeetKernel(), .blocks = 1, .threads = 32};
   MeetParams params{BackendOf(comm).KernelView(comm), entry};
   return BackendOf(comm).Launch(stream, grid, params);
-}
-
-// Pieces of a block with one watermark each.
-size_t ChunkBytes(size_t bytes, int blocks) {
-  size_t chunk = size_t{16} << 10;
-  const size_t wanted = bytes / (4 * static_cast<size_t>(blocks));  // a few for every block
-  while (chunk < wanted || (bytes + chunk - 1) / chunk > kMaxChunks) chunk *= 2;
-  return chunk;
 }
 
 void CountTraffic(Communicator& comm, uint64_t sent_to_each, uint64_t received) {
@@ -64,8 +53,8 @@ Status LaunchAllGather(Communicator& comm, tcStream_t stream, const OperatorShap
     params.recv = static_cast<std::byte*>(problem.recv) + first;
     params.staged_stride = (params.bytes + 15) / 16 * 16;
     params.place = {.first = first == 0, .last = first + params.bytes == problem.bytes};
-    const int most = std::min(kGatherBlocks, backend.MostBlocks());
-    params.chunk_bytes = ChunkBytes(params.bytes, most);
+    const int most = std::min(kMostGatherBlocks, backend.MostBlocks());
+    params.chunk_bytes = DeviceChunkBytes(params.bytes, most);
     const int moves = ChunkCount(params.bytes, params.chunk_bytes) * (2 * comm.n_ranks() - 1);
     TC_RETURN_IF_ERROR(
         backend.Launch(stream, {.kernel = AllGatherKernel(), .blocks = std::clamp(moves, 1, most)}, params));

@@ -11,19 +11,13 @@
 namespace tc::host {
 namespace {
 
-// Pieces of a block with one watermark each: small enough to pipeline, few enough for their slots.
-size_t ChunkBytes(size_t bytes) {
-  size_t chunk = size_t{256} << 10;
-  while ((bytes + chunk - 1) / chunk > kMaxChunks) chunk *= 2;
-  return chunk;
-}
-
 // Bytes [first, first + bytes) of every rank's block.
 Status GatherSlab(const Epoch& epoch, const Windows& windows, const AllGatherProblem& problem, size_t first,
                   size_t bytes) {
   TC_RETURN_IF_ERROR(CheckDestinations(epoch, windows));
   const RankView& view = epoch.comm.view();
-  const size_t chunk_bytes = ChunkBytes(bytes);
+  const Shards blocks = EvenShards(bytes * view.n_ranks, view.n_ranks);
+  const size_t chunk_bytes = HostChunkBytes(bytes);
   const auto length = [&](int chunk) { return std::min(chunk_bytes, bytes - chunk * chunk_bytes); };
   const auto* send = static_cast<const std::byte*>(problem.send) + first;
   auto* recv = static_cast<std::byte*>(problem.recv);
@@ -31,8 +25,6 @@ Status GatherSlab(const Epoch& epoch, const Windows& windows, const AllGatherPro
   const bool staged = epoch.destination(view.rank).window < 0;
 
   if (bytes > 0 && place(view.rank) != send) std::memcpy(place(view.rank), send, bytes);
-  ChunkCounts chunks;
-  chunks.fill(ChunkCount(bytes, chunk_bytes));
   const auto push = [&](int peer, int chunk) {
     const Destination& destination = epoch.destination(peer);
     std::byte* block = destination.window < 0 ? view.workspace[peer] + view.rank * bytes
@@ -50,7 +42,7 @@ Status GatherSlab(const Epoch& epoch, const Windows& windows, const AllGatherPro
   const auto name = [&](int, int chunk) {
     return Format("bytes %zu-%zu", first + chunk * chunk_bytes, first + chunk * chunk_bytes + length(chunk) - 1);
   };
-  TC_RETURN_IF_ERROR(ExchangeChunks(epoch, chunks, push, arrived, name));
+  TC_RETURN_IF_ERROR(ExchangeChunks(epoch, {blocks, chunk_bytes}, push, arrived, name));
   LeaveEpoch<CpuMemory>(view.own().local, epoch.number, 1, 0);
   return {};
 }

@@ -36,8 +36,8 @@ class GatherGemmSlab {
         local_(view_.own().local),
         row_bytes_(problem.k * ElementBytes(problem.type)),
         staged_pitch_(StagedPitch(row_bytes_)),
-        chunk_rows_(ChunkRows(slab.packed.largest())),
-        row_blocks_((slab.packed.total() + kGateRows - 1) / kGateRows),
+        signals_{slab.packed, ChunkRows(slab.packed.largest())},
+        row_blocks_(signals_.gates()),
         tile_cols_(TileCols(row_blocks_, problem.n)),
         col_blocks_((problem.n + tile_cols_ - 1) / tile_cols_),
         staged_(epoch.destination(view_.rank).window < 0) {}
@@ -63,29 +63,17 @@ class GatherGemmSlab {
       return {};
     }
     if (problem_.gathered != nullptr) KeepOwnRows();
-    OpenGates<CpuMemory>(local_, packed.total(), row_blocks_ * kGateRows);  // the padding
+    OpenGates<CpuMemory>(local_, signals_.padding().begin, signals_.padding().end);
     OpenGates<CpuMemory>(local_, packed.begin[view_.rank], packed.begin[view_.rank + 1]);
-    ChunkCounts chunks{};
-    for (int rank = 0; rank < view_.n_ranks; ++rank) chunks[rank] = ChunkCount(packed.rows(rank), chunk_rows_);
     return ExchangeChunks(
-        epoch_, chunks, [&](int peer, int chunk) { Push(peer, chunk); },
+        epoch_, signals_, [&](int peer, int chunk) { Push(peer, chunk); },
         [&](int producer, int chunk) { Arrive(producer, chunk); },
         [&](int producer, int chunk) {
-          const RowRange rows = ChunkOf(producer, chunk);
+          const RowRange rows = signals_.rows(producer, chunk);
           const uint64_t shift = slab_.first[producer] - packed.begin[producer];
           return Format("rows %llu-%llu", static_cast<unsigned long long>(rows.begin + shift),
                         static_cast<unsigned long long>(rows.end + shift - 1));
         });
-  }
-
-  struct RowRange {
-    uint64_t begin;
-    uint64_t end;
-  };
-  // Packed rows of a producer's chunk.
-  RowRange ChunkOf(int producer, int chunk) const {
-    const uint64_t begin = slab_.packed.begin[producer] + chunk * chunk_rows_;
-    return {begin, std::min(begin + chunk_rows_, slab_.packed.begin[producer + 1])};
   }
 
   // A packed row of this rank's shard in the caller's a.
@@ -116,13 +104,13 @@ class GatherGemmSlab {
   }
 
   void Push(int peer, int chunk) {
-    const RowRange rows = ChunkOf(view_.rank, chunk);
+    const RowRange rows = signals_.rows(view_.rank, chunk);
     for (uint64_t row = rows.begin; row < rows.end; ++row) std::memcpy(RowAt(peer, row), OwnRow(row), row_bytes_);
     epoch_.comm.counters().bytes_sent += (rows.end - rows.begin) * row_bytes_;
   }
 
   void Arrive(int producer, int chunk) {
-    const RowRange rows = ChunkOf(producer, chunk);
+    const RowRange rows = signals_.rows(producer, chunk);
     if (problem_.gathered != nullptr && staged_) {
       for (uint64_t row = rows.begin; row < rows.end; ++row) {
         std::memcpy(GatheredRow(row, producer), StagedRow(view_.rank, row), row_bytes_);
@@ -195,7 +183,7 @@ class GatherGemmSlab {
   LocalBlock& local_;
   const uint64_t row_bytes_;
   const uint64_t staged_pitch_;
-  const uint64_t chunk_rows_;
+  const GatherSignals signals_;
   const uint64_t row_blocks_;
   const uint64_t tile_cols_;
   const uint64_t col_blocks_;

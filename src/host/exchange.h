@@ -5,20 +5,17 @@
 #include <array>
 
 #include "host/epoch.h"
-#include "order/chunks.h"
+#include "order/signals.h"
 #include "protocol/cpu_memory.h"
 #include "protocol/wait.h"
 #include "protocol/watermark.h"
 
 namespace tc::host {
 
-// chunks[r]: what rank r sends to each of its peers in this epoch.
-using ChunkCounts = std::array<int, kMaxRanks>;
-
 // send(peer, chunk) copies a chunk of this rank's into the peer's memory; arrived(producer, chunk) is told of one that
 // lies here; name(producer, chunk) says for a message what it is ("rows 128-191").
 template <class Send, class Arrived, class Name>
-Status ExchangeChunks(const Epoch& epoch, const ChunkCounts& chunks, const Send& send, const Arrived& arrived,
+Status ExchangeChunks(const Epoch& epoch, const GatherSignals& signals, const Send& send, const Arrived& arrived,
                       const Name& name) {
   const RankView& view = epoch.comm.view();
   std::array<int, kMaxRanks> next{};  // the first chunk of each producer that has not arrived
@@ -28,7 +25,8 @@ Status ExchangeChunks(const Epoch& epoch, const ChunkCounts& chunks, const Send&
     bool any = false;
     for (int step = 0; step + 1 < view.n_ranks; ++step) {
       const int producer = ArrivalSource(view.rank, step, view.n_ranks);
-      while (next[producer] < chunks[producer] && HasArrived<CpuMemory>(view, producer, next[producer], epoch.number)) {
+      while (next[producer] < signals.chunks(producer) &&
+             HasArrived<CpuMemory>(view, producer, next[producer], epoch.number)) {
         arrived(producer, next[producer]++);
         any = true;
       }
@@ -39,14 +37,14 @@ Status ExchangeChunks(const Epoch& epoch, const ChunkCounts& chunks, const Send&
   const auto missing = [&] {
     for (int step = 0; step + 1 < view.n_ranks; ++step) {
       const int producer = ArrivalSource(view.rank, step, view.n_ranks);
-      if (next[producer] < chunks[producer]) return producer;
+      if (next[producer] < signals.chunks(producer)) return producer;
     }
     return -1;
   };
 
   for (int step = 0; step + 1 < view.n_ranks; ++step) {
     const int consumer = PushDestination(view.rank, step, view.n_ranks);
-    for (int chunk = 0; chunk < chunks[view.rank]; ++chunk) {
+    for (int chunk = 0; chunk < signals.chunks(view.rank); ++chunk) {
       send(consumer, chunk);
       RaiseWatermark<CpuMemory>(view, consumer, chunk, epoch.number);
       take();

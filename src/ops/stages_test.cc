@@ -1,65 +1,19 @@
 // All-gather + GEMM taken apart: each stage alone, what it leaves compared byte for byte, many times and for several
-// loads. Ranks are threads; with a GPU (TC_TEST_BACKEND=cuda) all on GPU 0, else on the host backend.
+// loads.
 #include <gtest/gtest.h>
 
 #include <barrier>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <thread>
 #include <vector>
 
-#include "base/data_type.h"
-#include "comm/communicator.h"
-#include "host/backend.h"
+#include "ops/rank_threads.h"
 #include "order/problem.h"
 #include "plan/plan.h"
-#ifdef TC_HAVE_CUDA
-#include <cuda_runtime_api.h>
-
-#include "cuda/backend.h"
-#endif
 
 namespace tc {
 namespace {
 
 constexpr int kIterations = 30;
-constexpr size_t kWorkspace = size_t{4} << 20;
-
-bool OnGpu() {
-  const char* backend = std::getenv("TC_TEST_BACKEND");
-  return backend != nullptr && std::strcmp(backend, "cuda") == 0;
-}
-
-// Memory of the ranks' device, and copies between it and the host.
-#ifdef TC_HAVE_CUDA
-void* DeviceAlloc(size_t bytes) {
-  if (!OnGpu()) return std::malloc(bytes);
-  void* pointer = nullptr;
-  EXPECT_EQ(cudaMalloc(&pointer, bytes), cudaSuccess);
-  return pointer;
-}
-void DeviceFree(void* pointer) {
-  if (!OnGpu()) return std::free(pointer);
-  EXPECT_EQ(cudaFree(pointer), cudaSuccess);
-}
-void CopyAny(void* to, const void* from, size_t bytes) {
-  if (!OnGpu()) return static_cast<void>(std::memcpy(to, from, bytes));
-  EXPECT_EQ(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), cudaSuccess);
-}
-#else
-void* DeviceAlloc(size_t bytes) { return std::malloc(bytes); }
-void DeviceFree(void* pointer) { std::free(pointer); }
-void CopyAny(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
-#endif
-
-Status MakeBackend(std::unique_ptr<Backend>* backend) {
-#ifdef TC_HAVE_CUDA
-  if (OnGpu()) return cuda::CudaBackend::Create(0, /*p2p_disable=*/false, /*vmm_disable=*/false, backend);
-#endif
-  *backend = std::make_unique<host::HostBackend>(0, 1);
-  return {};
-}
 
 // Small integers, so that every product and sum is exact in fp32 whatever the order.
 float ValueAt(int iteration, uint64_t row, uint64_t col) {
@@ -176,38 +130,8 @@ class Rank {
   tcStream_t stream_ = nullptr;
 };
 
-void TakeApart(const Load& load) {
-  const int n_ranks = static_cast<int>(load.rows.size());
-  UniqueId id;
-  ASSERT_TRUE(MakeUniqueId(&id).ok());
-  CommSettings settings;
-  settings.workspace_bytes = kWorkspace;
-  settings.timeout = settings.entry_timeout = std::chrono::seconds(20);
-  settings.init_timeout = std::chrono::seconds(20);
-  std::barrier<> meet(n_ranks);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < n_ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      std::unique_ptr<Backend> backend;
-      std::shared_ptr<Communicator> comm;
-      ASSERT_TRUE(MakeBackend(&backend).ok());
-      const Status made = Communicator::Create(id, n_ranks, rank, settings, std::move(backend), &comm);
-      ASSERT_TRUE(made.ok()) << made.sentence();
-      Rank taker(*comm, load, meet);
-      for (int iteration = 0; iteration < kIterations; ++iteration) taker.Run(iteration);
-      meet.arrive_and_wait();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
-
 TEST(Stages, EachLeavesExactlyWhatTheNextNeeds) {
-  if (OnGpu() && std::getenv("CUDA_DEVICE_MAX_CONNECTIONS") == nullptr)
-    ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
-#ifdef TC_HAVE_CUDA
-  Status why;
-  if (OnGpu() && !cuda::IsAvailable(&why)) GTEST_SKIP() << "no GPU";
-#endif
+  if (!HasTestDevice()) GTEST_SKIP() << "no GPU";
   const Load loads[] = {
       {{64, 64}, 32, 16},         // whole chunks
       {{130, 7}, 40, 33},         // uneven, rows off 16 bytes
@@ -215,7 +139,12 @@ TEST(Stages, EachLeavesExactlyWhatTheNextNeeds) {
       {{65, 65, 65, 65}, 17, 5},  // one row more than a chunk
       {{1, 1, 1, 1, 1}, 3, 1},    // one row each
   };
-  for (const Load& load : loads) TakeApart(load);
+  for (const Load& load : loads) {
+    RunRanks(static_cast<int>(load.rows.size()), 1, [&](Communicator& comm, std::barrier<>& meet) {
+      Rank rank(comm, load, meet);
+      for (int iteration = 0; iteration < kIterations; ++iteration) rank.Run(iteration);
+    });
+  }
 }
 
 }  // namespace

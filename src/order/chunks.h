@@ -1,4 +1,4 @@
-// How a producer's rows are cut into chunks with one watermark each, and in which order they leave.
+// How a producer's rows, or bytes, are cut into chunks with one watermark each, and in which order they leave.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,32 @@ namespace tc {
 
 inline constexpr uint64_t kSmallestChunkRows = 64;
 
-// Rows of a chunk: 64, doubled until a producer of `most_rows` rows has no more than kMaxChunks chunks (P11).
-TC_HOST_DEVICE constexpr uint64_t ChunkRows(uint64_t most_rows) {
-  uint64_t rows = kSmallestChunkRows;
-  while ((most_rows + rows - 1) / rows > kMaxChunks) rows *= 2;
-  return rows;
+// Rows (bytes) of a chunk: `smallest`, doubled until a producer of `most` has no more than kMaxChunks chunks (P11).
+TC_HOST_DEVICE constexpr uint64_t ChunkSize(uint64_t most, uint64_t smallest) {
+  uint64_t size = smallest;
+  while ((most + size - 1) / size > kMaxChunks) size *= 2;
+  return size;
+}
+
+TC_HOST_DEVICE constexpr uint64_t ChunkRows(uint64_t most_rows) { return ChunkSize(most_rows, kSmallestChunkRows); }
+
+// Of a plain all-gather, where one thread moves all chunks of a rank: small enough to pipeline.
+constexpr uint64_t HostChunkBytes(uint64_t bytes) { return ChunkSize(bytes, uint64_t{256} << 10); }
+
+// The same where `blocks` blocks move them: a few for every block.
+constexpr uint64_t DeviceChunkBytes(uint64_t bytes, int blocks) {
+  uint64_t smallest = uint64_t{16} << 10;
+  while (smallest < bytes / (4 * static_cast<uint64_t>(blocks))) smallest *= 2;
+  return ChunkSize(bytes, smallest);
 }
 
 TC_HOST_DEVICE constexpr int ChunkCount(uint64_t rows, uint64_t chunk_rows) {
   return static_cast<int>((rows + chunk_rows - 1) / chunk_rows);
 }
 
-// The destination of a producer's step 0 ... n_ranks - 2. A consumer takes its own rows, then those of rank + 1, rank +
-// 2,
-// ...: so a producer serves rank - 1 first, who wants its rows next (P12). In each step the pairs are disjoint.
+// The destination of a producer's step 0 ... n_ranks - 2. A consumer takes its own rows, then those of rank + 1,
+// rank + 2, ...: so a producer serves rank - 1 first, who wants its rows next (P12). In each step the pairs are
+// disjoint.
 TC_HOST_DEVICE constexpr int PushDestination(int rank, int step, int n_ranks) {
   return (rank + n_ranks - 1 - step) % n_ranks;
 }

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "order/chunks.h"
+#include "order/moves.h"
 #include "protocol/election.h"
 #include "protocol/explorer/block.h"
 #include "protocol/explorer/explorer.h"
@@ -198,23 +198,19 @@ class GatherBlock {
     return true;
   }
 
-  // Pushes first, then what waits, as AllGatherPush does.
+  // The pieces as the kernels claim them.
   bool GatherClaimed(B& block, const Operation& operation) {
-    const int pushes = operation.chunks * (view_.n_ranks - 1);
+    const Movement movement{.rank = view_.rank, .n_ranks = view_.n_ranks, .keeps_own = false, .takes_arrivals = true};
     for (;;) {
       Memory::Forget(block.epoch() << 12 | number_ << 1 | 1);
-      const int move = static_cast<int>(Memory::AddRelaxedGpu(&block.local().moves, uint32_t{1}));
-      const int step = move % pushes / operation.chunks;
-      const int chunk = move % operation.chunks;
-      if (move < pushes) {
-        const int consumer = PushDestination(view_.rank, step, view_.n_ranks);
-        WriteParts(block, consumer, chunk, 0, 1);
-        Raise(block, consumer, chunk);
-      } else if (move < 2 * pushes) {
-        const int producer = ArrivalSource(view_.rank, step, view_.n_ranks);
-        if (!Take(block, producer, chunk, producer)) return false;
-      } else {
-        return true;
+      const int claimed = static_cast<int>(Memory::AddRelaxedGpu(&block.local().moves, uint32_t{1}));
+      const Move move = MoveAt(movement, claimed, EqualChunks{operation.chunks});
+      if (move.kind == MoveKind::kNone) return true;
+      if (move.kind == MoveKind::kPush) {
+        WriteParts(block, move.peer, move.chunk, 0, 1);
+        Raise(block, move.peer, move.chunk);
+      } else if (!Take(block, move.peer, move.chunk, move.peer)) {
+        return false;
       }
     }
   }

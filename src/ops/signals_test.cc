@@ -1,0 +1,305 @@
+// What operators leave in the memory through which ranks talk: after each of many, one after the other, every
+// watermark, entry epoch, counter and gate of every rank's ControlBlock is compared with the table of signals. A
+// watermark that was raised holds exactly the epoch, any other what it held before, so nobody writes a slot that is
+// another's (P1).
+//
+// How often a watermark is raised cannot be seen in it. The host backend counts the bytes of each push, and each push
+// ends with one signal: with every watermark of the table raised, and the bytes of the table pushed, each was raised
+// once. On devices it follows from the order of moves (order/moves_test.cc): each is claimed once, and pushes once.
+#include "order/signals.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <barrier>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "comm/allocation.h"
+#include "ops/rank_threads.h"
+#include "order/problem.h"
+#include "plan/plan.h"
+#ifdef TC_HAVE_CUDA
+#include "cuda/operators.h"
+#endif
+
+namespace tc {
+namespace {
+
+constexpr int kOperators = 64;
+constexpr size_t kBufferBytes = size_t{2} << 20;
+constexpr size_t kMostCols = 64;
+constexpr size_t kMostDepth = 40;
+
+enum class Gathered { kNowhere, kPlain, kWindow };
+
+// The same on every rank.
+struct Operator {
+  tcOp_t op = tcOpBarrier;
+  bool refused = false;      // by the last rank
+  std::vector<size_t> rows;  // of each rank; of a plain all-gather: bytes
+  size_t n = 0, k = 0;
+  uint64_t slab = UINT64_MAX;
+  Gathered gathered = Gathered::kNowhere;
+  uint32_t stages = kAllStages;
+};
+
+Operator DrawGather(std::mt19937& random, int n_ranks) {
+  const size_t most[] = {1, 5000, kBufferBytes / n_ranks};
+  const size_t bytes = random() % (most[random() % 3] + 1);
+  return {.op = tcOpAllGather,
+          .rows = std::vector<size_t>(n_ranks, bytes),
+          .slab = random() % 2 == 0 ? UINT64_MAX : bytes / 3 + 1,
+          .gathered = random() % 2 == 0 ? Gathered::kPlain : Gathered::kWindow};
+}
+
+Operator DrawGemm(std::mt19937& random, int n_ranks) {
+  Operator drawn{.op = tcOpAllGatherGemm, .rows = std::vector<size_t>(n_ranks)};
+  const bool none = random() % 8 == 0;
+  for (size_t& rows : drawn.rows) rows = none || random() % 4 == 0 ? 0 : random() % 300;
+  drawn.n = random() % 5 == 0 ? 0 : random() % (kMostCols + 1);
+  drawn.k = 1 + random() % kMostDepth;
+  if (random() % 2 == 0) drawn.slab = 40 + random() % 120;
+  drawn.gathered = static_cast<Gathered>(random() % 3);
+  const uint32_t stages[] = {kAllStages, kAllStages, kAllStages, kStageMove, kStageCompute};
+  drawn.stages = stages[random() % 5];
+  return drawn;
+}
+
+// More rows than kMaxChunks chunks of 64 rows.
+Operator DrawLargeGemm(std::mt19937& random, int n_ranks) {
+  Operator drawn = DrawGemm(random, n_ranks);
+  drawn.rows[random() % n_ranks] = kMaxChunks * kSmallestChunkRows + 1 + random() % 9000;
+  drawn.n = 2;
+  drawn.k = 1;
+  drawn.slab = UINT64_MAX;
+  drawn.stages = kAllStages;
+  return drawn;
+}
+
+Operator Draw(std::mt19937& random, int n_ranks, int number) {
+  Operator drawn;
+  switch (random() % 8) {
+    case 0:
+      break;
+    case 1:
+    case 2:
+    case 3:
+      drawn = DrawGather(random, n_ranks);
+      break;
+    default:
+      drawn = number % 8 == 0 && n_ranks <= 3 ? DrawLargeGemm(random, n_ranks) : DrawGemm(random, n_ranks);
+  }
+  drawn.refused = random() % 16 == 0;
+  return drawn;
+}
+
+// What one rank's ControlBlock must hold, by the table.
+class Expected {
+ public:
+  Expected(int rank, int n_ranks) : rank_(rank), n_ranks_(n_ranks), watermark_(kMaxRanks) {}
+
+  // An epoch that only meets. `bare`: so many of the first ranks enter without a record.
+  void Meet(int bare = 0) {
+    ++epoch_;
+    for (int writer = 0; writer < n_ranks_; ++writer) entry_[writer][epoch_ % 2] = EntryWord(epoch_, writer < bare);
+  }
+
+  // One that gathers units of `unit_bytes` each.
+  void Gather(const GatherSignals& signals, size_t unit_bytes) {
+    Meet();
+    const auto bytes = [&](int producer, int consumer, int chunk) {
+      const RowRange rows = signals.rows(producer, chunk);
+      return signals.raises(producer, consumer, chunk) * (rows.end - rows.begin) * unit_bytes;
+    };
+    for (int peer = 0; peer < n_ranks_; ++peer) {
+      for (int chunk = 0; chunk < kMaxChunks; ++chunk) {
+        if (signals.raises(peer, rank_, chunk) > 0) {
+          watermark_[peer][chunk] = epoch_;
+          received_ += bytes(peer, rank_, chunk);
+        }
+        if (signals.raises(rank_, peer, chunk) > 0) sent_ += bytes(rank_, peer, chunk);
+      }
+    }
+  }
+
+  void Compare(const ControlBlock& seen) const {
+    for (int writer = 0; writer < kMaxRanks; ++writer) {
+      for (int chunk = 0; chunk < kMaxChunks; ++chunk) {
+        ASSERT_EQ(seen.from.watermark[writer].chunk[chunk], watermark_[writer][chunk])
+            << "rank " << rank_ << ", chunk " << chunk << " of rank " << writer;
+      }
+      for (int parity = 0; parity < 2; ++parity) {
+        ASSERT_EQ(seen.from.entry[writer].record[parity].entered, entry_[writer][parity])
+            << "rank " << rank_ << ", entry of rank " << writer;
+      }
+    }
+    CompareLocal(seen.local);
+  }
+
+  void CompareTraffic(const Communicator::Counters& counters) const {
+    ASSERT_EQ(counters.bytes_sent, sent_) << "rank " << rank_;
+    ASSERT_EQ(counters.bytes_received, received_) << "rank " << rank_;
+  }
+
+ private:
+  void CompareLocal(const LocalBlock& local) const {
+    ASSERT_EQ(local.arrivals, epoch_ << kArrivalBits) << "rank " << rank_;
+    ASSERT_EQ(local.dead, 0u) << "rank " << rank_;
+    ASSERT_EQ(local.tiles, 0u) << "rank " << rank_;
+    ASSERT_EQ(local.moves, 0u) << "rank " << rank_;
+    ASSERT_EQ(local.finished, 0u) << "rank " << rank_;
+    for (int gate = 0; gate < kMaxRowBlocks; ++gate) ASSERT_EQ(local.gate[gate], 0u) << "gate " << gate;
+  }
+
+  const int rank_;
+  const int n_ranks_;
+  Sequence epoch_ = 0;
+  std::array<std::array<Sequence, 2>, kMaxRanks> entry_{};   // by writer
+  std::vector<std::array<Sequence, kMaxChunks>> watermark_;  // by producer
+  uint64_t sent_ = 0;
+  uint64_t received_ = 0;
+};
+
+// One rank that runs operators and compares.
+class Rank {
+ public:
+  Rank(Communicator& comm, std::barrier<>& meet)
+      : comm_(comm),
+        meet_(meet),
+        expected_(comm.rank(), comm.n_ranks()),
+        send_(DeviceAlloc(kBufferBytes)),
+        b_(DeviceAlloc(kMostCols * kMostDepth * 4)),
+        c_(DeviceAlloc(kBufferBytes)),
+        plain_(DeviceAlloc(kBufferBytes)),
+        seen_(std::make_unique<ControlBlock>()) {
+    const std::vector<std::byte> zeros(kBufferBytes);
+    CopyAny(send_, zeros.data(), kBufferBytes);
+    CopyAny(b_, zeros.data(), kMostCols * kMostDepth * 4);
+    std::shared_ptr<Segment> segment;
+    EXPECT_TRUE(comm.backend().Allocate(Memory::kDevice, kBufferBytes, false, &segment).ok());
+    window_ = segment->base();
+    Allocations::Instance().Add(std::move(segment));
+    EXPECT_TRUE(comm.Register(Status(), window_, kBufferBytes, &registered_).ok());
+    EXPECT_TRUE(comm.backend().CreateStream(&stream_).ok());
+  }
+  ~Rank() {
+    EXPECT_TRUE(comm_.backend().DestroyStream(stream_).ok());
+    EXPECT_TRUE(comm_.Deregister(Status(), registered_->index).ok());
+    registered_.reset();
+    EXPECT_TRUE(Allocations::Instance().Remove(window_).ok());
+    for (void* pointer : {send_, b_, c_, plain_}) DeviceFree(pointer);
+  }
+
+  void Run() {
+    std::mt19937 random(comm_.n_ranks());  // the same operators on every rank
+    for (int number = 0; number < kOperators; ++number) {
+      Operator drawn = Draw(random, comm_.n_ranks(), number);
+      drawn.slab = std::min(drawn.slab, MostInSlab(drawn));
+      meet_.arrive_and_wait();
+      const bool failed = testing::Test::HasFailure();
+      meet_.arrive_and_wait();
+      if (failed) return;  // so do all others
+      Launch(drawn);
+      Expect(drawn);
+      EXPECT_TRUE(comm_.backend().SynchronizeStream(stream_).ok());
+      EXPECT_TRUE(comm_.fatal().ok()) << comm_.fatal().sentence();
+      meet_.arrive_and_wait();
+      CopyAny(seen_.get(), &comm_.view().own(), sizeof(ControlBlock));
+      SCOPED_TRACE(testing::Message() << "operator " << number << " of " << comm_.n_ranks() << " ranks");
+      expected_.Compare(*seen_);
+      if (!OnGpu()) expected_.CompareTraffic(comm_.counters());  // a device's are counted at launch
+    }
+  }
+
+ private:
+  uint64_t MostInSlab(const Operator& drawn) const {
+    const bool gemm = drawn.op == tcOpAllGatherGemm;
+    uint64_t units = 0;
+    EXPECT_TRUE(ChooseSlab(kTestWorkspace, comm_.n_ranks(), gemm ? StagedPitch(drawn.k * 4) : 16, &units).ok());
+    if (gemm) return std::min(units, MostGatedRows(comm_.n_ranks()));
+    return comm_.n_ranks() > 1 ? units * 16 : units;
+  }
+
+  void Launch(const Operator& drawn) {
+    const bool refuses = drawn.refused && comm_.rank() + 1 == comm_.n_ranks();
+    const KernelRow* row = nullptr;
+    ASSERT_TRUE(ChooseKernel(refuses ? kOpRefusal : drawn.op, refuses ? tcInt8 : tcFloat32, tcPlaneAuto,
+                             comm_.backend().name(), &row)
+                    .ok());
+    tc::Launch launch{.comm = comm_, .stream = stream_, .shape = {.op = drawn.op}, .problem = {}};
+    if (drawn.op != tcOpBarrier) launch.shape.type = tcFloat32;
+    launch.slab = drawn.slab;
+    if (refuses) {
+      launch.problem = Error(tcInvalidArgument, "the test wants it so");
+    } else if (drawn.op == tcOpAllGather) {
+      launch.problem = AllGatherProblem{send_, GatheredTo(drawn), drawn.rows[0]};
+    } else if (drawn.op == tcOpAllGatherGemm) {
+      launch.problem = AllGatherGemmProblem{.a = send_,
+                                            .b = b_,
+                                            .c = c_,
+                                            .gathered = GatheredTo(drawn),
+                                            .shards = GivenShards(drawn.rows.data(), comm_.n_ranks()),
+                                            .n = drawn.n,
+                                            .k = drawn.k,
+                                            .lda = drawn.k,
+                                            .ldb = drawn.k,
+                                            .ldc = drawn.n,
+                                            .stages = drawn.stages};
+    }
+    EXPECT_TRUE(row->launch(launch).ok());
+  }
+
+  void* GatheredTo(const Operator& drawn) const {
+    return drawn.gathered == Gathered::kNowhere ? nullptr : drawn.gathered == Gathered::kPlain ? plain_ : window_;
+  }
+
+  void Expect(const Operator& drawn) {
+    if (drawn.op == tcOpBarrier) return expected_.Meet(comm_.n_ranks() - (drawn.refused ? 1 : 0));
+    if (drawn.refused) return expected_.Meet();  // further slabs are left out
+    const Shards shards = GivenShards(drawn.rows.data(), comm_.n_ranks());
+    const bool gemm = drawn.op == tcOpAllGatherGemm;
+    for (uint64_t index = 0; index < std::max<uint64_t>(SlabCount(shards, drawn.slab), 1); ++index) {
+      const Slab slab = SlabAt(shards, drawn.slab, index);
+      if ((drawn.stages & kStageMove) == 0) {
+        expected_.Meet();
+      } else if (gemm) {
+        expected_.Gather({slab.packed, ChunkRows(slab.packed.largest())}, drawn.k * 4);
+      } else {
+        expected_.Gather({slab.packed, ChunkBytes(slab.packed.largest())}, 1);
+      }
+    }
+  }
+
+  uint64_t ChunkBytes(uint64_t bytes) const {
+#ifdef TC_HAVE_CUDA
+    if (OnGpu()) {
+      const int most = static_cast<cuda::CudaBackend&>(comm_.backend()).MostBlocks();
+      return DeviceChunkBytes(bytes, std::min(cuda::kMostGatherBlocks, most));
+    }
+#endif
+    return HostChunkBytes(bytes);
+  }
+
+  Communicator& comm_;
+  std::barrier<>& meet_;
+  Expected expected_;
+  void *send_, *b_, *c_, *plain_;
+  std::byte* window_ = nullptr;
+  std::shared_ptr<const Window> registered_;
+  std::unique_ptr<ControlBlock> seen_;
+  tcStream_t stream_ = nullptr;
+};
+
+TEST(Signals, AreThoseOfTheTableInEverySlotAfterEveryOperator) {
+  if (!HasTestDevice()) GTEST_SKIP() << "no GPU";
+  for (int n_ranks : {1, 2, 3, 5, 8, 16}) {
+    RunRanks(n_ranks, 2, [](Communicator& comm, std::barrier<>& meet) { Rank(comm, meet).Run(); });
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace tc

@@ -1,0 +1,76 @@
+// The order of movement against the list that a loop over ranks and chunks makes.
+#include "order/moves.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace tc {
+namespace {
+
+// Chunks of each rank.
+struct ChunkList {
+  std::vector<int> counts;
+  int chunks(int producer) const { return counts[producer]; }
+};
+
+bool operator==(const Move& a, const Move& b) { return a.kind == b.kind && a.peer == b.peer && a.chunk == b.chunk; }
+
+// What a rank moves, in the order that P9 and P12 ask for, written down piece by piece.
+std::vector<Move> NaiveMoves(const Movement& movement, const ChunkList& sent) {
+  std::vector<Move> moves;
+  int consumer = movement.rank;
+  for (int others = movement.n_ranks - 1; others > 0; --others) {  // the rank before this one takes its rows first
+    consumer = consumer == 0 ? movement.n_ranks - 1 : consumer - 1;
+    for (int chunk = 0; chunk < sent.chunks(movement.rank); ++chunk)
+      moves.push_back({MoveKind::kPush, consumer, chunk});
+  }
+  if (movement.keeps_own) {
+    for (int chunk = 0; chunk < sent.chunks(movement.rank); ++chunk) {
+      moves.push_back({MoveKind::kKeepOwn, movement.rank, chunk});
+    }
+  }
+  if (movement.takes_arrivals) {
+    int producer = movement.rank;
+    for (int others = movement.n_ranks - 1; others > 0; --others) {
+      producer = producer + 1 == movement.n_ranks ? 0 : producer + 1;
+      for (int chunk = 0; chunk < sent.chunks(producer); ++chunk)
+        moves.push_back({MoveKind::kArrival, producer, chunk});
+    }
+  }
+  return moves;
+}
+
+TEST(Moves, AreClaimedPushesFirstThenWhatWaits) {
+  std::mt19937 random(1);
+  uint64_t compared = 0;
+  for (int n_ranks = 1; n_ranks <= kMaxRanks; ++n_ranks) {
+    for (int round = 0; round < 6; ++round) {
+      ChunkList sent{std::vector<int>(n_ranks)};
+      for (int& count : sent.counts) count = round == 0 ? 0 : round == 1 ? 1 : static_cast<int>(random() % 9);
+      if (round == 5) sent.counts[random() % n_ranks] = kMaxChunks;
+      for (int rank = 0; rank < n_ranks; ++rank) {
+        for (int variant = 0; variant < 4; ++variant) {
+          const Movement movement{rank, n_ranks, variant % 2 != 0, variant / 2 != 0};
+          const std::vector<Move> naive = NaiveMoves(movement, sent);
+          for (size_t index = 0; index < naive.size(); ++index, ++compared) {
+            ASSERT_TRUE(MoveAt(movement, static_cast<int>(index), sent) == naive[index])
+                << "move " << index << " of rank " << rank << " of " << n_ranks;
+          }
+          for (int beyond = 0; beyond < 40; ++beyond) {  // every block of a grid asks once more
+            const int index = static_cast<int>(naive.size()) + beyond;
+            ASSERT_EQ(MoveAt(movement, index, sent).kind, MoveKind::kNone);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(compared, 100'000u);
+}
+
+static_assert(MoveAt({.rank = 1, .n_ranks = 2, .keeps_own = true, .takes_arrivals = true}, 3, EqualChunks{2}).kind ==
+              MoveKind::kKeepOwn);
+
+}  // namespace
+}  // namespace tc

@@ -1,0 +1,68 @@
+// Who signals what in one epoch of an operator that gathers, how often, and which rows that stands for: one set of
+// formulas for the kernels, the host backend and the tests.
+#pragma once
+
+#include <cstdint>
+
+#include "order/chunks.h"
+#include "order/shards.h"
+#include "protocol/gate.h"
+
+namespace tc {
+
+struct RowRange {
+  uint64_t begin;
+  uint64_t end;
+};
+
+struct ChunkRange {
+  int begin;
+  int end;
+};
+
+struct GatherSignals {
+  const Shards& packed;  // the places of every rank's rows; of its bytes, where an operator has no rows
+  uint64_t chunk_rows;
+
+  // The chunks that `producer` sends to each of its peers.
+  TC_HOST_DEVICE int chunks(int producer) const { return ChunkCount(packed.rows(producer), chunk_rows); }
+
+  // How often `producer` raises the watermark of a chunk at `consumer` (P1: nobody else does).
+  TC_HOST_DEVICE int raises(int producer, int consumer, int chunk) const {
+    return producer != consumer && chunk < chunks(producer) ? 1 : 0;
+  }
+
+  TC_HOST_DEVICE RowRange rows(int producer, int chunk) const {
+    const uint64_t begin = packed.begin[producer] + chunk * chunk_rows;
+    const uint64_t end = begin + chunk_rows;
+    return {begin, end < packed.begin[producer + 1] ? end : packed.begin[producer + 1]};
+  }
+
+  // The chunks of `producer` that rows [begin, end) need.
+  TC_HOST_DEVICE ChunkRange needed_chunks(int producer, uint64_t begin, uint64_t end) const {
+    const RowRange part = PartOf(producer, begin, end);
+    if (part.begin >= part.end) return {0, 0};
+    const uint64_t first_row = packed.begin[producer];
+    return {static_cast<int>((part.begin - first_row) / chunk_rows), ChunkCount(part.end - first_row, chunk_rows)};
+  }
+
+  TC_HOST_DEVICE uint64_t gates() const { return (packed.total() + kGateRows - 1) / kGateRows; }
+
+  // The rows that `producer`'s chunks add to a gate. Together with the padding they are kGateRows.
+  TC_HOST_DEVICE uint32_t gate_rows(uint64_t gate, int producer) const {
+    const RowRange part = PartOf(producer, gate * kGateRows, (gate + 1) * kGateRows);
+    return part.begin < part.end ? static_cast<uint32_t>(part.end - part.begin) : 0;
+  }
+  // The places behind the last row, which fill the last gate.
+  TC_HOST_DEVICE RowRange padding() const { return {packed.total(), gates() * kGateRows}; }
+
+ private:
+  // The rows of `producer` among [begin, end); not a range where there are none.
+  TC_HOST_DEVICE RowRange PartOf(int producer, uint64_t begin, uint64_t end) const {
+    const uint64_t from = packed.begin[producer];
+    const uint64_t to = packed.begin[producer + 1];
+    return {begin > from ? begin : from, end < to ? end : to};
+  }
+};
+
+}  // namespace tc
