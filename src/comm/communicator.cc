@@ -351,12 +351,15 @@ Status Communicator::Usable() {
 
 bool Communicator::Fail(const Status& status) {
   std::lock_guard lock(mutex_);
-  if (!fatal_.ok()) return false;
-  fatal_ = status;
-  last_error_ = status.sentence();
-  CpuMemory::StoreReleaseSys(backend_->error_word(), status.code());
-  Log(tcLogError, "%s", status.sentence().c_str());
-  return true;
+  const bool first = fatal_.ok();
+  if (first) {
+    fatal_ = status;
+    last_error_ = status.sentence();
+  }
+  // Again, too: a kernel that this made stop has meanwhile written there that it was aborted.
+  CpuMemory::StoreReleaseSys(backend_->error_word(), fatal_.code());
+  if (first) Log(tcLogError, "%s", status.sentence().c_str());
+  return first;
 }
 
 void Communicator::End(const Status& status) {
