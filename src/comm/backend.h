@@ -55,6 +55,9 @@ class Backend {
   // A stream of the communicator's own, for an operator whose caller's stream cannot be used.
   virtual Status OwnStream(tcStream_t* stream) = 0;
 
+  // The communicator has ended: what was launched and has not entered its epoch does nothing. Does not wait, and may
+  // run beside any other call.
+  virtual void Stop() = 0;
   // Waits for every operator that was launched.
   virtual void Drain() = 0;
   // Hands what operators have reported since to `comm`: stalls, refusals, long waits. From any thread, also beside

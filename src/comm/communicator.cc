@@ -108,15 +108,13 @@ void Communicator::Notice() {
 }
 
 Status Communicator::AbortReason(int by) const {
-  const uint32_t word = CpuMemory::LoadAcquireSys(&view_.abort[rank()]->from[by].word);
+  const uint32_t word = AbortWord<CpuMemory>(view_, by);
+  const tcResult_t code = AbortCode(word);
   if (word == kEnded) {
-    return Error(tcRemoteError, "rank %d's communicator ended by an error, which that rank tells; destroy this one",
-                 by);
+    return Error(code, "rank %d's communicator ended by an error, which that rank tells; destroy this one", by);
   }
-  if (word < kPeerDied) {
-    return Error(tcAborted, "rank %d aborted the communicator; destroy it", by);
-  }
-  return Error(tcRemoteError, "rank %u died, as rank %d saw; destroy this communicator", word - kPeerDied, by);
+  if (word < kPeerDied) return Error(code, "rank %d aborted the communicator; destroy it", by);
+  return Error(code, "rank %u died, as rank %d saw; destroy this communicator", word - kPeerDied, by);
 }
 
 std::string Communicator::Who() const {
@@ -350,16 +348,16 @@ Status Communicator::Usable() {
 }
 
 bool Communicator::Fail(const Status& status) {
-  std::lock_guard lock(mutex_);
-  const bool first = fatal_.ok();
-  if (first) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!fatal_.ok()) return false;
     fatal_ = status;
     last_error_ = status.sentence();
+    CpuMemory::StoreReleaseSys(backend_->error_word(), status.code());
+    Log(tcLogError, "%s", status.sentence().c_str());
   }
-  // Again, too: a kernel that this made stop has meanwhile written there that it was aborted.
-  CpuMemory::StoreReleaseSys(backend_->error_word(), fatal_.code());
-  if (first) Log(tcLogError, "%s", status.sentence().c_str());
-  return first;
+  backend_->Stop();
+  return true;
 }
 
 void Communicator::End(const Status& status) {

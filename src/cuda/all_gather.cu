@@ -60,7 +60,7 @@ __device__ bool MoveNext(const GatherParams& p, Sequence epoch) {
   const RankView& view = p.comm.view;
   const Movement movement{.rank = view.rank, .n_ranks = view.n_ranks, .keeps_own = true, .takes_arrivals = true};
   const EqualChunks sent{ChunkCount(p.bytes, p.chunk_bytes)};
-  const Move move = MoveAt(movement, static_cast<int>(ClaimMove(view.own().local)), sent);
+  const Move move = MoveAt(movement, ClaimMove(p.comm), sent);
   switch (move.kind) {
     case MoveKind::kPush:
       PushChunk(p, epoch, move.peer, move.chunk);

@@ -111,7 +111,7 @@ __device__ bool MoveNext(const GatherGemmParams& p, Sequence epoch) {
                           .n_ranks = view.n_ranks,
                           .keeps_own = p.problem.gathered != nullptr,
                           .takes_arrivals = KeepsArrivals(p) || !tiles_wait};  // somebody must wait for them
-  const Move move = MoveAt(movement, static_cast<int>(ClaimMove(view.own().local)), SignalsOf(p));
+  const Move move = MoveAt(movement, ClaimMove(p.comm), SignalsOf(p));
   switch (move.kind) {
     case MoveKind::kPush:
       PushChunk(p, epoch, move.peer, move.chunk);
@@ -161,7 +161,6 @@ __device__ void ComputeTiles(const GatherGemmParams& p, Sequence epoch, char* sh
   using Element = typename Gemm::Element;
   __shared__ const Element* a_rows[kTileRows];
   __shared__ uint64_t c_rows[kTileRows];
-  __shared__ uint32_t claimed;
   __shared__ bool go;
   static_assert(Gemm::kTileM == kTileRows);
   const RankView& view = p.comm.view;
@@ -171,9 +170,7 @@ __device__ void ComputeTiles(const GatherGemmParams& p, Sequence epoch, char* sh
   const AllGatherGemmProblem& problem = p.problem;
   const bool wide_out = problem.out_type == tcFloat32;
   for (;;) {
-    __syncthreads();
-    if (threadIdx.x == 0) claimed = ClaimTile<DeviceMemory>(local);
-    __syncthreads();
+    const uint32_t claimed = Claim(p.comm, [&] { return ClaimTile<DeviceMemory>(local); });
     if (claimed >= p.row_blocks * p.col_blocks) return;
     const Tile tile =
         AllGatherTile(claimed, p.row_blocks, p.col_blocks, p.slab.packed.begin[view.rank], uint64_t{kTileRows});

@@ -63,15 +63,15 @@ std::string UuidOf(const cudaDeviceProp& prop) {
 Status DescribeStall(const Communicator& comm, uint32_t code, const Stall& stall) {
   const std::string title =
       Format("%s: %s #%llu", comm.Who().c_str(), OpName(stall.shape.op), static_cast<unsigned long long>(stall.epoch));
-  if (code == static_cast<uint32_t>(tcAborted)) {
-    const Status reason = comm.AbortReason(stall.peer);
-    return Error(reason.code(), "%s: %s", title.c_str(), reason.sentence().c_str());
-  }
   if (code == static_cast<uint32_t>(tcInvalidUsage)) {
     return Error(tcInvalidUsage,
                  "%s ran at the same time as another operator of this communicator; order them: one stream, or edges "
                  "between them in the graph, or graphs one after the other",
                  title.c_str());
+  }
+  if (code != static_cast<uint32_t>(tcTimeout)) {
+    const Status reason = comm.AbortReason(stall.peer);
+    return Error(reason.code(), "%s: %s", title.c_str(), reason.sentence().c_str());
   }
   const auto seconds = [](std::chrono::nanoseconds limit) { return std::chrono::duration<double>(limit).count(); };
   const auto seen = static_cast<unsigned long long>(stall.seen);
@@ -123,10 +123,10 @@ Status CudaBackend::Prepare() {
   multiprocessors_ = prop.multiProcessorCount;
   void* report = nullptr;
   TC_RETURN_IF_CUDA_ERROR(cudaHostAlloc(&report, sizeof(Report), cudaHostAllocPortable | cudaHostAllocMapped));
-  report_ = static_cast<Report*>(report);
-  std::memset(report, 0, sizeof(Report));
+  report_ = new (report) Report{};
   TC_RETURN_IF_ERROR(AllocateDevice(device_, kMaxWindows * sizeof(WindowBases), vmm_disable_, &windows_));
-  TC_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&service_, cudaStreamNonBlocking));
+  TC_RETURN_IF_ERROR(CreateStream(&service_));
+  TC_RETURN_IF_ERROR(CreateStream(&own_stream_));
   TC_RETURN_IF_ERROR(LoadKernels());
   ++BackendsOn(device_);
   prepared_ = true;
@@ -215,16 +215,26 @@ Status CudaBackend::MemcpyAsync(void* dst, const void* src, size_t bytes, tcStre
 }
 
 Status CudaBackend::OwnStream(tcStream_t* stream) {
-  std::lock_guard lock(mutex_);
-  if (own_stream_ == nullptr) TC_RETURN_IF_ERROR(CreateStream(&own_stream_));
   *stream = own_stream_;
   return {};
 }
 
-void CudaBackend::Drain() {
+void CudaBackend::Stop() {
   const DeviceScope scope(device_);
   std::lock_guard lock(mutex_);
-  if (launched_ > 0 && Follow(service_, launched_).ok()) (void)cudaStreamSynchronize(service_);
+  if (local_ == nullptr) return;
+  (void)cudaMemcpyAsync(&local_->dead, &report_->dead, sizeof(report_->dead), cudaMemcpyHostToDevice, service_);
+}
+
+void CudaBackend::Drain() {
+  const DeviceScope scope(device_);
+  uint64_t launched = 0;
+  {
+    std::lock_guard lock(mutex_);
+    launched = launched_;
+  }
+  // Without the lock, and not on the service stream: somebody may want to stop what is waited for.
+  if (launched > 0 && Follow(own_stream_, launched).ok()) (void)cudaStreamSynchronize(own_stream_);
 }
 
 void CudaBackend::Collect(Communicator& comm) {

@@ -48,6 +48,7 @@ class CudaBackend final : public Backend {
   Status SynchronizeStream(tcStream_t stream) override;
   Status MemcpyAsync(void* dst, const void* src, size_t bytes, tcStream_t stream) override;
   Status OwnStream(tcStream_t* stream) override;
+  void Stop() override;
   void Drain() override;
   void Collect(Communicator& comm) override;
   void Tally(Communicator& comm) override;
@@ -95,7 +96,7 @@ class CudaBackend final : public Backend {
   unsigned long long last_stream_ = 0;  // the id of the stream of the last of those
   LocalBlock* local_ = nullptr;         // of the rank whose operators were launched
   cudaStream_t service_ = nullptr;      // for what the backend itself does
-  cudaStream_t own_stream_ = nullptr;   // made when first needed
+  cudaStream_t own_stream_ = nullptr;   // for operators whose caller's stream cannot be used, and to wait for all
 };
 
 }  // namespace tc::cuda

@@ -1,5 +1,5 @@
-// The CUDA driver's functions for virtual memory, devices, contexts and waits in streams, found at run time: the library
-// loads without a driver.
+// The CUDA driver's functions for virtual memory, devices, contexts and waits in streams, found at run time: the
+// library loads without a driver.
 #pragma once
 
 #include <cuda.h>

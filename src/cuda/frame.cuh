@@ -32,14 +32,15 @@ __device__ inline void Dawdle(const DeviceComm& comm) {
 // Ends the communicator: the first stall is kept, later operators return at their entry.
 __device__ inline void ReportStall(const DeviceComm& comm, WaitResult result, const OperatorShape& shape,
                                    Sequence epoch, int peer, int64_t first_unit, int64_t last_unit, Sequence seen) {
-  const bool aborted = result == WaitResult::kAborted;
-  const Stall stall{.peer = aborted ? AbortedBy<DeviceMemory>(comm.view) : peer,
+  const int by = result == WaitResult::kAborted ? AbortedBy<DeviceMemory>(comm.view) : -1;
+  const Stall stall{.peer = by >= 0 ? by : peer,
                     .shape = shape,
                     .epoch = epoch,
                     .first_unit = first_unit,
                     .last_unit = last_unit,
                     .seen = seen};
-  tc::ReportStall<DeviceMemory>(comm.view.own().local, comm.report->stall, aborted ? tcAborted : tcTimeout, stall);
+  const tcResult_t code = by >= 0 ? AbortCode(AbortWord<DeviceMemory>(comm.view, by)) : tcTimeout;
+  tc::ReportStall<DeviceMemory>(comm.view.own().local, comm.report->stall, code, stall);
 }
 
 // The same for an operator that ran at the same time as another of its communicator.
@@ -207,13 +208,27 @@ __device__ inline void CopyRows(std::byte* to, uint64_t to_pitch, const std::byt
   for (uint64_t row = 0; row < rows; ++row) CopyBytes(to + row * to_pitch, from + row * from_pitch, row_bytes);
 }
 
-// The next piece of this operator's movement that no block has claimed; the same for all threads of the block.
-__device__ inline uint32_t ClaimMove(LocalBlock& local) {
+// What next() says in one thread, for all threads of the block; UINT32_MAX, more than there is of anything, when the
+// communicator has ended.
+template <class Next>
+__device__ inline uint32_t Claim(const DeviceComm& comm, const Next& next) {
   __shared__ uint32_t claimed;
   __syncthreads();
-  if (threadIdx.x == 0) claimed = DeviceMemory::AddRelaxedGpu(&local.moves, 1u);
+  if (threadIdx.x == 0) {
+    Dawdle(comm);
+    const bool dead = DeviceMemory::LoadRelaxed(&comm.view.own().local.dead) != 0;
+    const uint32_t mine = next();
+    claimed = dead ? UINT32_MAX : mine;
+  }
   __syncthreads();
   return claimed;
+}
+
+// The next piece of this operator's movement that no block has claimed.
+__device__ inline int ClaimMove(const DeviceComm& comm) {
+  uint32_t* const moves = &comm.view.own().local.moves;
+  const uint32_t claimed = Claim(comm, [=] { return DeviceMemory::AddRelaxedGpu(moves, 1u); });
+  return static_cast<int>(claimed < INT32_MAX ? claimed : INT32_MAX);
 }
 
 }  // namespace tc::cuda

@@ -42,6 +42,7 @@ struct LongWait {
 
 struct Report {
   StallReport stall;
+  uint32_t dead = 1;  // what the host copies to LocalBlock::dead
   Refusal refusal;
   LongWait long_wait[kMaxRanks];  // for each peer
 };

@@ -34,6 +34,7 @@ class HostBackend final : public Backend {
     *stream = nullptr;
     return {};
   }
+  void Stop() override {}  // operators ask the communicator before they enter
   void Drain() override;
   void Collect(Communicator&) override {}
   void Tally(Communicator&) override {}

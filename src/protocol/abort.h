@@ -25,6 +25,15 @@ TC_HOST_DEVICE int AbortedBy(const RankView& view) {
   return -1;
 }
 
+// What this rank reports because of what rank `by` wrote.
+template <class Memory>
+TC_HOST_DEVICE uint32_t AbortWord(const RankView& view, int by) {
+  return Memory::LoadAcquireSys(&view.abort[view.rank]->from[by].word);
+}
+TC_HOST_DEVICE constexpr tcResult_t AbortCode(uint32_t word) {
+  return word == kAbortCalled ? tcAborted : tcRemoteError;
+}
+
 // Whether `peer` has destroyed its communicator in good order: it will not enter another operator.
 template <class Memory>
 TC_HOST_DEVICE bool HasLeft(const RankView& view, int peer) {
