@@ -3,11 +3,13 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 
 #include "matrix.h"
 #include "ranks.h"
@@ -479,8 +481,45 @@ TEST_F(Contract, ARankThatNeverEntersIsNamedAndTheWaitEnds) {
       config);
 }
 
+TEST_F(Contract, AWaitForARankThatComesLateIsWarnedAbout) {
+  static std::mutex mutex;
+  static std::string heard;
+  heard.clear();
+  tcSetLogCallback(
+      [](int level, const char* message, void*) {
+        std::lock_guard lock(mutex);
+        if (level == tcLogWarn) heard += std::string(message) + "\n";
+      },
+      nullptr);
+  ::setenv("TC_ENTRY_WARNING_MS", "200", 1);
+  RunRanks(Launch::kThreads, 2, [](int rank, tcComm_t comm) {
+    ExpectUsable(rank, comm);
+    if (rank == 1) std::this_thread::sleep_for(milliseconds(1500));
+    TC_EXPECT_OK(tcBarrier(comm, TestStream()));
+    TC_EXPECT_OK(tcStreamSynchronize(comm, TestStream()));
+  });
+  ::unsetenv("TC_ENTRY_WARNING_MS");
+  EXPECT_NE(heard.find("rank 0: tcBarrier #"), std::string::npos) << heard;
+  EXPECT_NE(heard.find("s for rank 1 to enter"), std::string::npos) << heard;
+  EXPECT_GE(std::count(heard.begin(), heard.end(), '\n'), 3) << heard;
+}
+
+// Nobody has to call anything to see the word.
+TEST_F(Contract, AnIdleRankLearnsOfAnAbortByItself) {
+  RunRanks(Launch::kThreads, 2, [](int rank, tcComm_t comm) {
+    ExpectUsable(rank, comm);
+    const volatile int32_t* word = nullptr;
+    TC_EXPECT_OK(tcCommGetErrorWord(comm, &word, nullptr));
+    Rendezvous();
+    if (rank == 1) TC_EXPECT_OK(tcCommAbort(comm));
+    const auto start = steady_clock::now();
+    while (*word == tcSuccess && steady_clock::now() - start < milliseconds(2000)) std::this_thread::yield();
+    EXPECT_EQ(*word, tcAborted);
+    Rendezvous();
+  });
+}
+
 TEST_F(Contract, ARankThatHasLeftIsNotWaitedFor) {
-  if (OnGpu()) GTEST_SKIP() << "kernels find out by their time limit";
   RunRanks(Launch::kThreads, 2, [](int rank, tcComm_t comm) {
     if (rank == 1) return;
     const auto start = steady_clock::now();

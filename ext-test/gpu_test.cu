@@ -240,6 +240,90 @@ TEST_F(Gpu, TwoCommunicatorsLaunchedInOppositeOrdersBothFinish) {
   });
 }
 
+// Eagerly the library orders its operators itself, on whichever streams they are.
+TEST_F(Gpu, OperatorsOnChangingStreamsKeepTheirOrder) {
+  constexpr int kStreams = 3;
+  constexpr int kOperators = 200;
+  constexpr size_t kCount = 1 << 12;
+  RunRanks(Launch::kThreads, 2, [&](int rank, tcComm_t comm) {
+    tcStream_t streams[kStreams];
+    for (tcStream_t& stream : streams) TC_EXPECT_OK(tcStreamCreate(comm, &stream));
+    Device<int> gathered(kOperators * 2 * kCount);
+    std::vector<int> mine(kOperators * kCount), all(kOperators * 2 * kCount);
+    for (size_t i = 0; i < mine.size(); ++i) mine[i] = static_cast<int>(i) * 2 + rank;
+    Device<int> sent(mine.size());
+    CUDA_EXPECT_OK(cudaMemcpy(sent, mine.data(), mine.size() * sizeof(int), cudaMemcpyHostToDevice));
+    Rendezvous();
+    for (int i = 0; i < kOperators; ++i) {
+      if (rank == 1 && i % 50 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      const tcStream_t stream = streams[i % kStreams];
+      if (i % 7 == 3) TC_EXPECT_OK(tcBarrier(comm, stream));
+      TC_EXPECT_OK(tcAllGather(sent + i * kCount, gathered + i * 2 * kCount, kCount, tcInt32, comm, stream));
+    }
+    for (const tcStream_t stream : streams) TC_EXPECT_OK(tcStreamSynchronize(comm, stream));
+    Rendezvous();
+    CUDA_EXPECT_OK(cudaMemcpy(all.data(), gathered, all.size() * sizeof(int), cudaMemcpyDeviceToHost));
+    size_t wrong = 0;
+    for (int i = 0; i < kOperators; ++i) {
+      for (size_t at = 0; at < 2 * kCount; ++at) {
+        const int value = static_cast<int>(i * kCount + at % kCount) * 2 + static_cast<int>(at / kCount);
+        wrong += all[i * 2 * kCount + at] != value;
+      }
+    }
+    EXPECT_EQ(wrong, 0u);
+    for (const tcStream_t stream : streams) TC_EXPECT_OK(tcStreamDestroy(comm, stream));
+    Rendezvous();
+  });
+}
+
+// In a graph the caller does. When nothing orders two operators of a communicator, the device notices.
+TEST_F(Gpu, OperatorsThatOverlapInAGraphAreInvalidUsage) {
+  tcSetLogCallback([](int, const char*, void*) {}, nullptr);
+  for (const bool barriers : {true, false}) {
+    std::atomic<int> noticed{0};
+    RunRanks(Launch::kThreads, 2, [&](int rank, tcComm_t comm) {
+      ExactProduct product(rank, 2, comm);
+      cudaStream_t beside;
+      cudaEvent_t fork, join;
+      CUDA_EXPECT_OK(cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking));
+      CUDA_EXPECT_OK(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
+      CUDA_EXPECT_OK(cudaEventCreateWithFlags(&join, cudaEventDisableTiming));
+      const auto operate = [&](tcStream_t stream) {
+        if (barriers) {
+          TC_EXPECT_OK(tcBarrier(comm, stream));
+        } else {
+          product.Launch(stream);
+        }
+      };
+      Rendezvous();
+      Graph graph(TestStream(), [&] {
+        CUDA_EXPECT_OK(cudaEventRecord(fork, TestStream()));
+        CUDA_EXPECT_OK(cudaStreamWaitEvent(beside, fork, 0));
+        operate(TestStream());
+        operate(beside);
+        CUDA_EXPECT_OK(cudaEventRecord(join, beside));
+        CUDA_EXPECT_OK(cudaStreamWaitEvent(TestStream(), join, 0));
+      });
+      Rendezvous();
+      if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));  // rank 0's operators wait together
+      graph.Launch(TestStream());
+      const tcResult_t ended = tcStreamSynchronize(comm, TestStream());
+      EXPECT_TRUE(ended == tcInvalidUsage || ended == tcRemoteError) << ended << " " << tcGetLastError(comm);
+      if (ended == tcInvalidUsage) {
+        ++noticed;
+        EXPECT_NE(std::string(tcGetLastError(comm)).find("at the same time"), std::string::npos)
+            << tcGetLastError(comm);
+      }
+      Rendezvous();
+      CUDA_EXPECT_OK(cudaStreamDestroy(beside));
+      CUDA_EXPECT_OK(cudaEventDestroy(fork));
+      CUDA_EXPECT_OK(cudaEventDestroy(join));
+    });
+    EXPECT_GE(noticed, 1);
+  }
+  tcSetLogCallback(nullptr, nullptr);
+}
+
 TEST_F(Gpu, ACaptureInGlobalModeElsewhereIsNotBroken) {
   CUDA_EXPECT_OK(cudaSetDevice(0));
   cudaStream_t captured;

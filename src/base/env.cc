@@ -95,7 +95,7 @@ void WarnOfMisspeltNames() {
 
 const std::vector<EnvVariable>& EnvTable() {
   static const auto* table = new std::vector<EnvVariable>{
-      {"TC_DEBUG", "none, error, warn, info or trace", "error", "Which log lines are shown.",
+      {"TC_DEBUG", "none, error, warn, info or trace", "warn", "Which log lines are shown.",
        [](const std::string& text, Env*) { return ParseLogLevel(text) >= 0; }},
       {"TC_DEBUG_FILE", "file name", "stderr", "Where log lines go; %h is the host name, %p the process id.",
        [](const std::string&, Env*) { return true; }},

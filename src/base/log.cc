@@ -49,7 +49,7 @@ std::string ExpandFileName(const std::string& pattern) {
 struct Sink {
   Sink() {
     if (const char* text = std::getenv("TC_DEBUG")) {
-      // A bad value is reported by the first call that reads the environment as a whole; until then errors are shown.
+      // A bad value is reported by the first call that reads the environment as a whole; until then the default holds.
       if (const int parsed = ParseLogLevel(text); parsed >= 0) level = parsed;
     }
     if (const char* pattern = std::getenv("TC_DEBUG_FILE"); pattern != nullptr && pattern[0] != '\0') {
@@ -58,7 +58,7 @@ struct Sink {
   }
 
   std::mutex mutex;
-  int level = tcLogError;
+  int level = tcLogWarn;
   std::FILE* file = nullptr;  // closed by the end of the process
   void (*callback)(int, const char*, void*) = nullptr;
   void* user = nullptr;

@@ -372,9 +372,18 @@ void Communicator::FailOperator(const Status& status) {
   Log(tcLogError, "%s", status.sentence().c_str());
 }
 
+std::string Communicator::Title(int32_t op, Sequence epoch) const {
+  return Format("%s: %s #%llu", Who().c_str(), OpName(op), static_cast<unsigned long long>(epoch));
+}
+
 void Communicator::WarnOfWait(int32_t op, Sequence epoch, int peer, std::chrono::nanoseconds waited) const {
-  Log(tcLogWarn, "%s: %s #%llu has waited %g s for rank %d to enter", Who().c_str(), OpName(op),
-      static_cast<unsigned long long>(epoch), std::chrono::duration<double>(waited).count(), peer);
+  Log(tcLogWarn, "%s has waited %g s for rank %d to enter", Title(op, epoch).c_str(),
+      std::chrono::duration<double>(waited).count(), peer);
+}
+
+Status Communicator::PeerHasLeft(int32_t op, Sequence epoch, int peer) const {
+  return Error(tcRemoteError, "%s: rank %d has destroyed its communicator and will not enter", Title(op, epoch).c_str(),
+               peer);
 }
 
 tcResult_t Communicator::TakeAsyncError() {

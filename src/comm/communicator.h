@@ -64,6 +64,8 @@ class Communicator {
   const RankView& view() const { return view_; }
   // "rank 2", or "rank 2 of decoder" where the configuration gave a name.
   std::string Who() const;
+  // "rank 2: tcAllGather #41"
+  std::string Title(int32_t op, Sequence epoch) const;
 
   // Collective: ranks of one colour meet again as a new communicator. id and place are those of the new one.
   struct SplitGroup {
@@ -100,6 +102,8 @@ class Communicator {
   void FailOperator(const Status& status);
   // An operator that goes on waiting says so.
   void WarnOfWait(int32_t op, Sequence epoch, int peer, std::chrono::nanoseconds waited) const;
+  // The end of an operator that waits for a rank which has left in good order.
+  Status PeerHasLeft(int32_t op, Sequence epoch, int peer) const;
   // What tcCommGetAsyncError reports: a fatal error for ever, an operator's failure once.
   tcResult_t TakeAsyncError();
 

@@ -12,6 +12,7 @@
 #include "cuda/segment.h"
 #include "host/segment.h"
 #include "order/shape.h"
+#include "protocol/abort.h"
 #include "protocol/cpu_memory.h"
 
 namespace tc::cuda {
@@ -61,8 +62,7 @@ std::string UuidOf(const cudaDeviceProp& prop) {
 }
 
 Status DescribeStall(const Communicator& comm, uint32_t code, const Stall& stall) {
-  const std::string title =
-      Format("%s: %s #%llu", comm.Who().c_str(), OpName(stall.shape.op), static_cast<unsigned long long>(stall.epoch));
+  const std::string title = comm.Title(stall.shape.op, stall.epoch);
   if (code == static_cast<uint32_t>(tcInvalidUsage)) {
     return Error(tcInvalidUsage,
                  "%s ran at the same time as another operator of this communicator; order them: one stream, or edges "
@@ -237,14 +237,24 @@ void CudaBackend::Drain() {
   if (launched > 0 && Follow(own_stream_, launched).ok()) (void)cudaStreamSynchronize(own_stream_);
 }
 
-void CudaBackend::Collect(Communicator& comm) {
-  std::lock_guard lock(collecting_);
-  for (int peer = 0; peer < comm.n_ranks(); ++peer) {
-    const LongWait& wait = report_->long_wait[peer];
-    const uint32_t warnings = CpuMemory::LoadAcquireSys(&wait.warnings);
-    if (warnings == std::exchange(warned_[peer], warnings)) continue;
+void CudaBackend::CollectLongWait(Communicator& comm, int peer) {
+  const LongWait& wait = report_->long_wait[peer];
+  PeerWait& seen = long_waits_[peer];
+  const uint32_t told = CpuMemory::LoadAcquireSys(&wait.told);
+  const bool had_left = std::exchange(seen.left, HasLeft<CpuMemory>(comm.view(), peer));
+  if (told == std::exchange(seen.told, told)) return;
+  if (wait.epoch != std::exchange(seen.epoch, wait.epoch)) seen.warnings = 0;
+  const uint64_t warnings = wait.waited_ns / static_cast<uint64_t>(comm.settings().entry_warning.count());
+  if (warnings > std::exchange(seen.warnings, warnings)) {
     comm.WarnOfWait(wait.op, wait.epoch, peer, std::chrono::nanoseconds(wait.waited_ns));
   }
+  // It had left when the last look was taken, and what it did before has come since: it will not enter.
+  if (had_left) comm.End(comm.PeerHasLeft(wait.op, wait.epoch, peer));
+}
+
+void CudaBackend::Collect(Communicator& comm) {
+  std::lock_guard lock(collecting_);
+  for (int peer = 0; peer < comm.n_ranks(); ++peer) CollectLongWait(comm, peer);
   const auto count = CpuMemory::LoadAcquireSys(&report_->refusal.reported);
   if (count != report_->refusal.collected) {
     comm.FailOperator(DescribeRefusal(report_->refusal));
@@ -275,7 +285,6 @@ DeviceComm CudaBackend::KernelView(const Communicator& comm) const {
           .report = report_,
           .timeout_ns = static_cast<uint64_t>(comm.settings().timeout.count()),
           .entry_timeout_ns = static_cast<uint64_t>(comm.settings().entry_timeout.count()),
-          .entry_warning_ns = static_cast<uint64_t>(comm.settings().entry_warning.count()),
           .jitter_ns = static_cast<uint32_t>(comm.settings().jitter.count())};
 }
 

@@ -76,6 +76,7 @@ class CudaBackend final : public Backend {
   Status Prepare();
   // Numbers the launch in `comm`, which is a part of `params`.
   Status LaunchNext(tcStream_t stream, const Grid& grid, DeviceComm& comm, void* params);
+  void CollectLongWait(Communicator& comm, int peer);
   // Makes a stream wait for the launch of that number outside captures.
   Status Follow(tcStream_t stream, uint64_t launched);
 
@@ -88,8 +89,14 @@ class CudaBackend final : public Backend {
   bool prepared_ = false;
   Report* report_ = nullptr;          // pinned, mapped
   std::shared_ptr<Segment> windows_;  // WindowBases[kMaxWindows]
-  std::mutex collecting_;             // over the next two
-  std::array<uint32_t, kMaxRanks> warned_{};
+  std::mutex collecting_;             // over the next
+  struct PeerWait {
+    uint32_t told = 0;
+    Sequence epoch = 0;
+    uint64_t warnings = 0;  // logged for that epoch
+    bool left = false;      // at the last look
+  };
+  std::array<PeerWait, kMaxRanks> long_waits_;
   std::mutex mutex_;  // over what follows
   uint64_t calls_ = 0;
   uint64_t launched_ = 0;               // of them, outside captures

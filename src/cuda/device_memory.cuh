@@ -38,6 +38,8 @@ struct DeviceMemory {
   static __device__ uint32_t AddReleaseGpu(uint32_t* word, uint32_t value) { return ptx::AddReleaseGpu(word, value); }
   static __device__ uint32_t AddAcqRelGpu(uint32_t* word, uint32_t value) { return ptx::AddAcqRelGpu(word, value); }
   static __device__ uint32_t AddRelaxedGpu(uint32_t* word, uint32_t value) { return ptx::AddRelaxedGpu(word, value); }
+  // An addition whose result nobody waits for.
+  static __device__ void CountRelaxedGpu(uint64_t* word, uint64_t value) { ptx::CountRelaxedGpu(word, value); }
   static __device__ void Backoff(unsigned spins) {
     if (spins > 32) __nanosleep(64);
   }

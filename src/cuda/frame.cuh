@@ -55,7 +55,7 @@ __device__ inline void ReportLongWait(const DeviceComm& comm, const OperatorShap
   record.op = shape.op;
   record.epoch = epoch;
   record.waited_ns = waited_ns;
-  DeviceMemory::StoreReleaseSys(&record.warnings, DeviceMemory::LoadRelaxed(&record.warnings) + 1);
+  DeviceMemory::StoreReleaseSys(&record.told, DeviceMemory::LoadRelaxed(&record.told) + 1);
 }
 
 __device__ inline void ReportRefusal(const DeviceComm& comm, const EntryRecord& mine, Sequence epoch, int peer,
@@ -84,18 +84,22 @@ __device__ inline Verdict Meet(const DeviceComm& comm, const EntryRecord& mine, 
   const bool is_peer = peer < view.n_ranks;
   if (is_peer) PublishEntry<DeviceMemory>(view, peer, epoch, mine);
   WaitResult result = WaitResult::kReached;
+  bool bare = true;
   if (is_peer) {
     const uint64_t start = DeviceMemory::NowNs();
-    const auto entered = [&] { return HasEntered<DeviceMemory>(view, peer, epoch); };
-    const auto warn = [&](uint64_t waited_ns) { ReportLongWait(comm, mine.shape, epoch, peer, waited_ns); };
-    result = WaitUntil<DeviceMemory>(entered, view, comm.entry_timeout_ns, comm.entry_warning_ns, warn);
-    if (peer != view.rank) view.own().local.tally.wait_ns[peer] += DeviceMemory::NowNs() - start;
+    const auto entered = [&] { return HasEntered<DeviceMemory>(view, peer, epoch, &bare); };
+    const auto tell = [&](uint64_t waited_ns) { ReportLongWait(comm, mine.shape, epoch, peer, waited_ns); };
+    result = WaitUntil<DeviceMemory>(entered, view, comm.entry_timeout_ns, kLongWaitNs, tell);
+    if (peer != view.rank) {
+      DeviceMemory::CountRelaxedGpu(&view.own().local.tally.wait_ns[peer], DeviceMemory::NowNs() - start);
+    }
   }
   if (result != WaitResult::kReached) {
     ReportStall(comm, result, mine.shape, epoch, peer, -1, -1, EpochEntered<DeviceMemory>(view, peer, epoch));
   }
   if (__any_sync(~0u, result != WaitResult::kReached)) return Verdict::kOut;
-  __syncwarp();  // what one lane has acquired, all may read
+  if (__all_sync(~0u, bare)) return Verdict::kGo;  // everybody only meets, this rank too
+  __syncwarp();                                    // what one lane has acquired, all may read
   const EntryHead head = ReadEntry<DeviceMemory>(view, is_peer ? peer : 0, epoch);
   const unsigned refused = __ballot_sync(~0u, is_peer && head.rejected != tcSuccess);
   const bool same = SameShape(head.shape, ReadEntry<DeviceMemory>(view, 0, epoch).shape);
@@ -106,37 +110,30 @@ __device__ inline Verdict Meet(const DeviceComm& comm, const EntryRecord& mine, 
   return Verdict::kRefused;
 }
 
-// Whether this kernel has no epoch to enter.
-__device__ inline bool IsOut(const DeviceComm& comm, SlabPlace place) {
-  const LocalBlock& local = comm.view.own().local;
-  return DeviceMemory::LoadRelaxed(&local.dead) != 0 ||
-         (!place.first && DeviceMemory::LoadRelaxed(&local.refused) != 0);
-}
-
 // Called first by all threads of every block. The block with ticket 0 meets the peers for all of them.
 __device__ inline Entered EnterOperator(const DeviceComm& comm, const EntryRecord& mine, SlabPlace place) {
   __shared__ Entered entered;
   LocalBlock& local = comm.view.own().local;
   if (threadIdx.x == 0) {
-    if (IsOut(comm, place)) {
-      entered = {0, 0, Verdict::kOut};
-    } else {
-      Dawdle(comm);
+    Dawdle(comm);
+    entered = {0, 1, Verdict::kOut};
+    if (place.first || DeviceMemory::LoadRelaxed(&local.refused) == 0) {
+      const uint32_t dead = DeviceMemory::LoadRelaxed(&local.dead);  // under way together with the arrival
       const Arrival arrival = Arrive<DeviceMemory>(local);
-      entered = {arrival.epoch, arrival.ticket, Verdict::kGo};
+      entered = {arrival.epoch, arrival.ticket, dead == 0 ? Verdict::kGo : Verdict::kOut};
     }
   }
   __syncthreads();
-  if (entered.verdict == Verdict::kOut || threadIdx.x >= 32) {
-    // nothing to do before the others know
+  if (threadIdx.x >= 32) {
+    // the first warp finds out
   } else if (entered.ticket == 0) {
-    const Verdict verdict = Meet(comm, mine, entered.epoch);
+    const Verdict verdict = entered.verdict == Verdict::kOut ? Verdict::kOut : Meet(comm, mine, entered.epoch);
     __syncwarp();
     if (threadIdx.x == 0) {
       entered.verdict = verdict;
       if (gridDim.x > 1) PostVerdict<DeviceMemory>(local, entered.epoch, comm.call, static_cast<uint32_t>(verdict));
     }
-  } else if (threadIdx.x == 0) {
+  } else if (threadIdx.x == 0 && entered.verdict == Verdict::kGo) {
     // Its supplier, ticket 0 of this grid, is resident, and ends its own wait within the entry limit.
     uint32_t posted = static_cast<uint32_t>(Verdict::kOut);
     const auto known = [&] { return ReadVerdict<DeviceMemory>(local, entered.epoch, comm.call, &posted); };
@@ -165,7 +162,7 @@ __device__ inline void LeaveOperator(const DeviceComm& comm, const Entered& ente
       DeviceMemory::StoreRelaxed(&local.refused, entered.verdict == Verdict::kRefused ? 1u : 0u);
     }
     const bool last = LeaveEpoch<DeviceMemory>(local, entered.epoch, gridDim.x, 0);
-    if (last && place.last && entered.verdict == Verdict::kGo) ++local.tally.ops;
+    if (last && place.last && entered.verdict == Verdict::kGo) DeviceMemory::CountRelaxedGpu(&local.tally.ops, 1);
   }
   if (comm.launched != 0) EndLaunch<DeviceMemory>(local, comm.launched, gridDim.x);
 }

@@ -32,9 +32,10 @@ struct Refusal {
   char sentence[sizeof(EntryRecord::sentence)];
 };
 
-// The first block of an operator still waits for a peer to enter.
+// The first block of an operator still waits for a peer to enter: told again whenever kLongWaitNs have passed.
+inline constexpr uint64_t kLongWaitNs = 100'000'000;
 struct LongWait {
-  uint32_t warnings;  // of this kind so far, stored last
+  uint32_t told;  // how often so far, stored last
   int32_t op;
   Sequence epoch;
   uint64_t waited_ns;
@@ -54,7 +55,6 @@ struct DeviceComm {
   Report* report;
   uint64_t timeout_ns;
   uint64_t entry_timeout_ns;
-  uint64_t entry_warning_ns;
   uint32_t jitter_ns;     // for tests: the longest pause of a block at each step
   uint64_t call = 0;      // which launch of this rank it is; a replayed graph repeats it
   uint64_t launched = 0;  // counts launches outside graphs; 0 inside

@@ -25,8 +25,7 @@ Status AwaitEntries(const Epoch& epoch) {
     epoch.comm.counters().wait_ns[peer] += CpuMemory::NowNs() - start;
     if (AbortedBy<CpuMemory>(view) >= 0 && !entered()) result = WaitResult::kAborted;  // it aborted before it left
     if (result == WaitResult::kReached && !entered()) {
-      return Error(tcRemoteError, "%s: rank %d has destroyed its communicator and will not enter", Title(epoch).c_str(),
-                   peer);
+      return epoch.comm.PeerHasLeft(epoch.shape.op, epoch.number, peer);
     }
     if (result != WaitResult::kReached) {
       const Sequence seen = EpochEntered<CpuMemory>(view, peer, epoch.number);
@@ -60,10 +59,7 @@ const Destination& Epoch::destination(int peer) const {
   return EntryOf(comm.view(), comm.rank(), peer, number).destination;
 }
 
-std::string Title(const Epoch& epoch) {
-  return Format("%s: %s #%llu", epoch.comm.Who().c_str(), OpName(epoch.shape.op),
-                static_cast<unsigned long long>(epoch.number));
-}
+std::string Title(const Epoch& epoch) { return epoch.comm.Title(epoch.shape.op, epoch.number); }
 
 Status WaitError(const Epoch& epoch, WaitResult result, std::chrono::nanoseconds limit, const std::string& what) {
   if (result == WaitResult::kAborted) {

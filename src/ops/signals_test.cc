@@ -21,6 +21,8 @@
 #include "ops/rank_threads.h"
 #include "order/problem.h"
 #include "plan/plan.h"
+#include "protocol/entry.h"
+#include "protocol/epoch.h"
 #ifdef TC_HAVE_CUDA
 #include "cuda/operators.h"
 #endif

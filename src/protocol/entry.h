@@ -38,6 +38,13 @@ template <class Memory>
 TC_HOST_DEVICE bool HasEntered(const RankView& view, int peer, Sequence epoch) {
   return Reached<Memory>(&EntryOf(view, view.rank, peer, epoch).entered, EntryWord(epoch, false));
 }
+// The same, and says whether no record goes with it.
+template <class Memory>
+TC_HOST_DEVICE bool HasEntered(const RankView& view, int peer, Sequence epoch, bool* bare) {
+  const Sequence word = Memory::LoadAcquireSys(&EntryOf(view, view.rank, peer, epoch).entered);
+  *bare = word == EntryWord(epoch, true);
+  return word >= EntryWord(epoch, false);
+}
 
 // The last epoch of this one's parity that `peer` has entered, as far as this rank sees: for messages.
 template <class Memory>

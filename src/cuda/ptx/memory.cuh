@@ -74,8 +74,9 @@ __device__ inline uint64_t AddAcquireGpu(uint64_t* word, uint64_t value) {
   return before;
 }
 
-// Covers the calling thread's writes and those it has synchronised with.
-__device__ inline void FenceAcqRelSys() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+__device__ inline void CountRelaxedGpu(uint64_t* word, uint64_t value) {
+  asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+}
 
 __device__ inline uint64_t GlobalTimerNs() {
   uint64_t now;

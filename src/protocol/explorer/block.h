@@ -35,13 +35,14 @@ class Block {
     epoch_ = mutation_ == Mutation::kEpochFromLaunch ? 1 : arrival.epoch;
     ticket_ = arrival.ticket;
     if (mutation_ == Mutation::kRoleByIndex) ticket_ = static_cast<uint32_t>(blocks_ - 1 - index_);
-    if (Memory::LoadAcquireGpu(&local_.dead) != 0) {
-      ending_ = kGaveUp;
-    } else if (ticket_ == 0) {
-      const uint32_t verdict = early ? MeetEarly(shape) : Meet(shape);
+    const bool dead = Memory::LoadRelaxed(&local_.dead) != 0;
+    if (ticket_ == 0) {
+      const uint32_t verdict = dead ? uint32_t{kGaveUp} : early ? MeetEarly(shape) : Meet(shape);
       if (call_seen_ != nullptr) WriteData<Memory>(call_seen_, call_);
       if (blocks_ > 1) PostVerdict<Memory>(local_, epoch_, Call(), verdict);
       ending_ = verdict;
+    } else if (dead) {
+      ending_ = kGaveUp;
     } else {
       uint32_t posted = 0;
       const auto known = [&] { return ReadVerdict<Memory>(local_, epoch_, Call(), &posted); };
