@@ -125,8 +125,14 @@ Status CudaBackend::Prepare() {
   TC_RETURN_IF_CUDA_ERROR(cudaHostAlloc(&report, sizeof(Report), cudaHostAllocPortable | cudaHostAllocMapped));
   report_ = new (report) Report{};
   TC_RETURN_IF_ERROR(AllocateDevice(device_, kMaxWindows * sizeof(WindowBases), vmm_disable_, &windows_));
-  TC_RETURN_IF_ERROR(CreateStream(&service_));
-  TC_RETURN_IF_ERROR(CreateStream(&own_stream_));
+  // Of another priority than callers' streams usually are, and so in other hardware queues: not in front of an
+  // operator.
+  int least = 0;
+  int greatest = 0;
+  TC_RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  for (cudaStream_t* stream : {&service_, &own_stream_}) {
+    TC_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, greatest));
+  }
   TC_RETURN_IF_ERROR(LoadKernels());
   ++BackendsOn(device_);
   prepared_ = true;
