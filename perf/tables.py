@@ -45,10 +45,17 @@ def barrier_cells(run, row):
     return [[row["ranks"], how(run, row), f"{row['median_us']:.2f}", f"{row['p99_us']:.2f}", row["nwrong"]]]
 
 
+def wait_bounds_cells(run, row):
+    difference = f"{row['difference_us']:+.3f} µs, {row['difference_percent']:+.1f} %"
+    return [[waiting, row["ranks"], how(run, row), f"{row[waiting]['median_us']:.3f}", f"{row[waiting]['p99_us']:.3f}",
+             difference if waiting == "bounded" else "", row["nwrong"]] for waiting in ("bounded", "bare")]
+
+
 # Of each program: the titles of its table, and what makes the cells of its lines out of a run and one of its results.
 PROGRAMS = {
     "all_gather_gemm_perf": (["m, n, k", "type", "ranks", "how", "median", "p99", "GFLOP/s", "#wrong"], gemm_cells),
     "barrier_perf": (["ranks", "how", "median", "p99", "#wrong"], barrier_cells),
+    "wait_bounds_perf": (["waiting", "ranks", "how", "median", "p99", "against bare", "#wrong"], wait_bounds_cells),
 }
 
 
