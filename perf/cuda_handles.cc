@@ -63,6 +63,23 @@ PinnedMemory::~PinnedMemory() {
   if (!IsFailing()) RequireCuda(rank_, cudaFreeHost(memory_), "cudaFreeHost");
 }
 
+MappedMemory::MappedMemory(Rank& rank, std::byte* memory, size_t bytes) : rank_(rank) {
+  const cudaError_t result = cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
+  if (result == cudaErrorHostMemoryAlreadyRegistered) {
+    cudaGetLastError();  // it is no failure, and must not be found later
+  } else {
+    RequireCuda(rank_, result, "cudaHostRegister");
+    registered_ = memory;
+  }
+  void* words = nullptr;
+  RequireCuda(rank_, cudaHostGetDevicePointer(&words, memory, 0), "cudaHostGetDevicePointer");
+  words_ = static_cast<uint64_t*>(words);
+}
+
+MappedMemory::~MappedMemory() {
+  if (registered_ != nullptr && !IsFailing()) RequireCuda(rank_, cudaHostUnregister(registered_), "cudaHostUnregister");
+}
+
 TimeStamp::TimeStamp(Rank& rank) : rank_(rank) { RequireCuda(rank_, cudaEventCreate(&event_), "cudaEventCreate"); }
 
 TimeStamp::~TimeStamp() {

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -60,6 +61,23 @@ class PinnedMemory {
  private:
   Rank& rank_;
   std::byte* memory_ = nullptr;
+};
+
+// Memory that ranks share, as the current device reaches it. Where ranks are threads each has one, and the first of
+// them registers for all: they must meet before any is destroyed.
+class MappedMemory {
+ public:
+  MappedMemory(Rank& rank, std::byte* memory, size_t bytes);
+  ~MappedMemory();
+  MappedMemory(const MappedMemory&) = delete;
+  MappedMemory& operator=(const MappedMemory&) = delete;
+
+  uint64_t* Data() const { return words_; }  // for the device
+
+ private:
+  Rank& rank_;
+  std::byte* registered_ = nullptr;  // by this rank
+  uint64_t* words_ = nullptr;
 };
 
 // A point in a stream whose time is taken.

@@ -1,10 +1,9 @@
 // A case on a GPU: memory of CUDA, device events or graph replays as clock, a check by kernels.
 #include <algorithm>
-#include <fstream>
 
 #include "cuda_handles.h"
-#include "device.h"
 #include "device_kernels.h"
+#include "gemm_case.h"
 #include "reference.h"
 #include "shards.h"
 #include "uploads.h"
@@ -13,16 +12,6 @@ namespace tc::perf {
 namespace {
 
 using Buffers = std::vector<std::unique_ptr<DeviceBuffer>>;
-
-// 13.0, from 13000.
-std::string CudaVersionText(int code) { return std::to_string(code / 1000) + "." + std::to_string(code % 1000 / 10); }
-
-nlohmann::json DriverVersion() {
-  std::ifstream file("/sys/module/nvidia/version");
-  std::string version;
-  if (!(file >> version)) return nullptr;
-  return version;
-}
 
 // What the check kernels count.
 struct Counts {
@@ -63,7 +52,7 @@ class DeviceCase final : public GemmCase {
 
   double Time(size_t set) override {
     Poison();
-    RequireCuda(rank_, Pause(PauseNanoseconds(), stream_), "the kernel Pause");
+    RequireCuda(rank_, Pause(NanosecondsToEnqueue(1 + replays_), stream_), "the kernel Pause");
     Require(rank_, tcBarrier(communicator_.Comm(), stream_), "tcBarrier", communicator_.Comm());
     start_.Record(stream_);
     if (replays_ == 0) Issue(set);
@@ -152,13 +141,6 @@ class DeviceCase final : public GemmCase {
     if (gathered_ != nullptr) gathered_->Poison();
   }
 
-  // Long enough for the host to enqueue the rest of an iteration.
-  uint64_t PauseNanoseconds() const {
-    constexpr uint64_t kOneCall = 10'000;
-    constexpr uint64_t kMost = 2'000'000;
-    return std::min(kMost, kOneCall * (4 + static_cast<uint64_t>(replays_)));
-  }
-
   void CountGuards(const DeviceBuffer& buffer, Count* count) {
     for (const std::byte* zone : {buffer.FrontGuard(), buffer.BackGuard()}) {
       RequireCuda(rank_, CountWritten(zone, DeviceBuffer::kGuardBytes, count, stream_), "the kernel CountWritten");
@@ -241,23 +223,6 @@ class DeviceCase final : public GemmCase {
 };
 
 }  // namespace
-
-bool IsBuiltForGpus() { return true; }
-
-nlohmann::json UseDevice(Rank& rank, int device) {
-  RequireCuda(rank, cudaSetDevice(device), "cudaSetDevice(" + std::to_string(device) + ")");
-  cudaDeviceProp properties;
-  RequireCuda(rank, cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  int driver = 0;
-  int runtime = 0;
-  RequireCuda(rank, cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
-  RequireCuda(rank, cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
-  return {{"device", device},
-          {"name", properties.name},
-          {"driver_version", DriverVersion()},
-          {"cuda_driver_version", CudaVersionText(driver)},
-          {"cuda_runtime_version", CudaVersionText(runtime)}};
-}
 
 std::unique_ptr<GemmCase> MakeDeviceCase(const GemmOptions& options, const GemmShape& shape, const Inputs& inputs,
                                          Communicator& communicator) {

@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -48,6 +49,12 @@ cudaError_t CountWrongProducts(const ProductCheck& check, Count* count, cudaStre
 cudaError_t CountPoison(const ElementType& type, const void* elements, size_t n, Count* count, cudaStream_t stream);
 // Bytes that are not 0xff.
 cudaError_t CountWritten(const void* zone, size_t bytes, Count* count, cudaStream_t stream);
+// Long enough for the host to enqueue what an iteration times: `calls` operators or graphs.
+inline uint64_t NanosecondsToEnqueue(int calls) {
+  constexpr uint64_t kOneCall = 10'000;
+  constexpr uint64_t kMost = 2'000'000;
+  return std::min(kMost, kOneCall * (3 + static_cast<uint64_t>(calls)));
+}
 // Keeps the stream busy, so that what is enqueued meanwhile starts without the host's delays.
 cudaError_t Pause(uint64_t nanoseconds, cudaStream_t stream);
 

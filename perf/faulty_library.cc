@@ -1,6 +1,7 @@
-// For tests: a tcFusedAllGatherGemm that goes wrong on rank 1 as the environment's PERF_FAULT says, in front of the
-// real one. A binary that this is linked into shows whether the perf binary notices. It copies results
-// through the host, so that it works on GPUs as well; not while a graph is captured.
+// For tests: operators that go wrong as the environment's PERF_FAULT says, in front of the real ones. A binary that
+// this is linked into shows whether the perf binary notices. tcFusedAllGatherGemm goes wrong on rank 1, and copies
+// results through the host, so that it works on GPUs as well; not while a graph is captured. tcBarrier goes wrong on
+// every rank.
 #include <signal.h>
 #include <tc.h>
 
@@ -11,6 +12,11 @@
 namespace {
 
 size_t ElementBytes(tcDataType_t type) { return type == tcFloat32 ? 4 : 2; }
+
+std::string Fault() {
+  const char* value = std::getenv("PERF_FAULT");
+  return value == nullptr ? "" : value;
+}
 
 // The third operator that this rank issues fails, and every later one.
 bool IsDue() {
@@ -56,8 +62,7 @@ extern "C" __attribute__((visibility("default"))) tcResult_t tcFusedAllGatherGem
                                                                                   tcDataType_t type,
                                                                                   const tcGemmConfig_t* config,
                                                                                   tcComm_t comm, tcStream_t stream) {
-  const char* value = std::getenv("PERF_FAULT");
-  const std::string fault = value == nullptr ? "" : value;
+  const std::string fault = Fault();
   int rank = -1;
   tcCommRank(comm, &rank);
   const bool due = IsDue() && rank == 1;
@@ -71,4 +76,11 @@ extern "C" __attribute__((visibility("default"))) tcResult_t tcFusedAllGatherGem
     Spoil(fault, {comm, stream}, static_cast<char*>(c), m * row_bytes, row_bytes, config->gatheredA);
   }
   return done;
+}
+
+extern "C" __attribute__((visibility("default"))) tcResult_t tcBarrier(tcComm_t comm, tcStream_t stream) {
+  const std::string fault = Fault();
+  if (fault == "open barrier") return tcSuccess;
+  const tcResult_t result = ptcBarrier(comm, stream);
+  return result == tcSuccess && fault == "two barriers" ? ptcBarrier(comm, stream) : result;
 }

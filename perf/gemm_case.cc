@@ -1,21 +1,16 @@
 #include "gemm_case.h"
 
-#include "device.h"
+#include "run.h"
 #include "shards.h"
 
 namespace tc::perf {
 namespace {
 
-RankResult Iterate(const CommonOptions& options, size_t sets, GemmCase& c) {
+RankResult IterateOverSets(const CommonOptions& options, size_t sets, GemmCase& c) {
   RankResult result;
-  const int all = options.warmup_iters + options.iters;
-  for (int iteration = 0; iteration < all; ++iteration) {
-    const size_t set = static_cast<size_t>(iteration) % sets;
-    const double time_us = c.Time(set);
-    if (iteration < options.warmup_iters) continue;
-    result.times_us.push_back(time_us);
-    if (options.check) c.Check(set, static_cast<uint64_t>(iteration), &result);
-  }
+  result.times_us = Iterate(
+      options, [&](uint64_t iteration) { return c.Time(iteration % sets); },
+      [&](uint64_t iteration) { c.Check(iteration % sets, iteration, &result); });
   return result;
 }
 
@@ -62,7 +57,7 @@ RankResult RunAllGatherGemm(const GemmOptions& options, const GemmShape& shape, 
   const auto make = communicator.OnGpu() ? MakeDeviceCase : MakeHostCase;
   std::unique_ptr<GemmCase> c = make(options, shape, inputs, communicator);
   rank.Meet();
-  RankResult result = Iterate(options.common, inputs.Sets(), *c);
+  RankResult result = IterateOverSets(options.common, inputs.Sets(), *c);
   rank.Meet();
   if (kept != nullptr) Keep(rank, inputs.Type(), c->CopyOut(), kept, &result);
   c.reset();

@@ -41,9 +41,13 @@ class GemmCase {
   virtual const std::byte* CopyOut() = 0;
 };
 
-// On CPUs. On every rank at once. (MakeDeviceCase is in device.h.)
+// On CPUs. On every rank at once.
 std::unique_ptr<GemmCase> MakeHostCase(const GemmOptions& options, const GemmShape& shape, const Inputs& inputs,
                                        Communicator& communicator);
+
+// On the current GPU: its memory, events or graph replays as clock, and a check by kernels. On every rank at once.
+std::unique_ptr<GemmCase> MakeDeviceCase(const GemmOptions& options, const GemmShape& shape, const Inputs& inputs,
+                                         Communicator& communicator);
 
 // Host memory that one rank on CPUs takes for a case.
 double GemmCaseBytes(const GemmOptions& options, const GemmShape& shape, size_t sets, size_t element_bytes,

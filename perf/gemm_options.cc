@@ -111,10 +111,6 @@ class GemmOptionsParser {
   CLI::Option* shapes_option_ = nullptr;
 };
 
-EarlyExit UsageError(const std::string& program, const std::string& sentence) {
-  return {kUsageExit, program + ": " + sentence + "\n'" + program + " -h' lists the options.\n"};
-}
-
 }  // namespace
 
 std::variant<GemmOptions, EarlyExit> ParseGemmOptions(const std::string& program, int argc, const char* const* argv) {
@@ -122,14 +118,7 @@ std::variant<GemmOptions, EarlyExit> ParseGemmOptions(const std::string& program
                program);
   app.footer(kExamples);
   GemmOptionsParser parser(app);
-  try {
-    app.parse(argc, argv);
-    return parser.Values();
-  } catch (const CLI::CallForHelp&) {
-    return EarlyExit{0, app.help()};
-  } catch (const std::exception& error) {
-    return UsageError(program, error.what());
-  }
+  return ParseCommandLine(program, app, argc, argv, [&] { return parser.Values(); });
 }
 
 }  // namespace tc::perf

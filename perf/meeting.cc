@@ -1,26 +1,15 @@
 #include "meeting.h"
 
-#include <sys/mman.h>
-
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <new>
-#include <string>
 #include <thread>
-
-#include "failure.h"
 
 namespace tc::perf {
 
-Meeting::Meeting(int count) : count_(static_cast<uint64_t>(count)) {
-  void* memory = mmap(nullptr, sizeof(*arrivals_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw Failure(std::string("no memory that ranks share: ") + std::strerror(errno) + ".");
+Meeting::Meeting(int count) : count_(static_cast<uint64_t>(count)), memory_(sizeof(*arrivals_)) {
   static_assert(std::atomic<uint64_t>::is_always_lock_free, "it works between processes");
-  arrivals_ = new (memory) std::atomic<uint64_t>(0);
+  arrivals_ = new (memory_.Data()) std::atomic<uint64_t>(0);
 }
-
-Meeting::~Meeting() { munmap(arrivals_, sizeof(*arrivals_)); }
 
 void Meeting::Meet() {
   const uint64_t earlier = arrivals_->fetch_add(1, std::memory_order_acq_rel);

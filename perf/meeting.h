@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "shared_memory.h"
+
 namespace tc::perf {
 
 // Make it before the ranks start: they inherit it, as threads or as processes.
@@ -12,9 +14,6 @@ class Meeting {
  public:
   // Throws Failure when there is no memory.
   explicit Meeting(int count);
-  ~Meeting();
-  Meeting(const Meeting&) = delete;
-  Meeting& operator=(const Meeting&) = delete;
 
   // Returns once all `count` ranks have called it as often as this one. Not bounded: when a rank does not come, the
   // parent ends this one.
@@ -22,7 +21,8 @@ class Meeting {
 
  private:
   uint64_t count_;
-  std::atomic<uint64_t>* arrivals_;  // in memory that processes share
+  SharedMemory memory_;
+  std::atomic<uint64_t>* arrivals_;  // in memory_
 };
 
 }  // namespace tc::perf

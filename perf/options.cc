@@ -98,10 +98,12 @@ tcBackend_t ParseBackend(std::string_view option, std::string_view text) {
   throw Failure(std::string(option) + ": " + Quoted(text) + " is not a backend; there are auto, host and cuda.");
 }
 
-CommonOptionsParser::CommonOptionsParser(CLI::App& app) {
-  types_option_ = app.add_option("-d,--datatype", types_, "Element types: float, half, bfloat16, all")
-                      ->type_name("LIST")
-                      ->capture_default_str();
+CommonOptionsParser::CommonOptionsParser(CLI::App& app, const CommonOptionsKind& kind) {
+  if (kind.types) {
+    types_option_ = app.add_option("-d,--datatype", types_, "Element types: float, half, bfloat16, all")
+                        ->type_name("LIST")
+                        ->capture_default_str();
+  }
   app.add_option("-r,--ranks", ranks_, "Rank counts, 1.." + std::to_string(TC_MAX_RANKS))
       ->type_name("LIST")
       ->capture_default_str();
@@ -120,10 +122,7 @@ CommonOptionsParser::CommonOptionsParser(CLI::App& app) {
       ->capture_default_str();
   app.add_option("-g,--gpus", gpus_, "GPUs that the ranks take turns on: rank r is on GPU r mod N; default: all")
       ->type_name("N");
-  app.add_option("-G,--cudagraph", graph_replays_,
-                 "Replay a CUDA graph of the operator N times in a timed iteration, and divide its time by N; 0: none")
-      ->type_name("N")
-      ->capture_default_str();
+  app.add_option("-G,--cudagraph", graph_replays_, kind.graph)->type_name("N")->capture_default_str();
   app.add_option("--seed", seed_, "Seed of the inputs and of the sampled checks")
       ->type_name("N")
       ->capture_default_str();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "element_type.h"
@@ -22,7 +23,7 @@ struct CommonOptions {
   bool threads = false;  // ranks are threads of one process, not processes
   tcBackend_t backend = tcBackendAuto;
   int gpus = 0;           // that ranks take turns on; 0: all
-  int graph_replays = 0;  // of a CUDA graph in one timed iteration; 0: no graph
+  int graph_replays = 0;  // of the operator, by CUDA graph, in one timed iteration; 0: no graph
   uint64_t seed = 1;
   int timeout_s = 0;  // of the whole run; 0: none
   std::string json;   // empty: no report
@@ -37,13 +38,35 @@ struct EarlyExit {
 // The exit code of a command line that cannot be understood.
 inline constexpr int kUsageExit = 2;
 
+// What values() makes of the command line, once `app` has parsed it. Never throws: whatever is wrong comes back as an
+// EarlyExit with a sentence.
+template <class Values>
+auto ParseCommandLine(const std::string& program, CLI::App& app, int argc, const char* const* argv,
+                      const Values& values) -> std::variant<decltype(values()), EarlyExit> {
+  try {
+    app.parse(argc, argv);
+    return values();
+  } catch (const CLI::CallForHelp&) {
+    return EarlyExit{0, app.help()};
+  } catch (const std::exception& error) {
+    return EarlyExit{kUsageExit, program + ": " + error.what() + "\n'" + program + " -h' lists the options.\n"};
+  }
+}
+
+// How the options of one program differ from another's.
+struct CommonOptionsKind {
+  bool types = true;  // there is -d
+  const char* graph =
+      "Replay a CUDA graph of the operator N times in a timed iteration, and divide its time by N; 0: none";
+};
+
 // Adds the options of CommonOptions to a command-line parser. Values() reads what was typed.
 class CommonOptionsParser {
  public:
-  explicit CommonOptionsParser(CLI::App& app);
+  explicit CommonOptionsParser(CLI::App& app, const CommonOptionsKind& kind = {});
   // Call after the parse. Throws Failure with a sentence that names the option.
   CommonOptions Values() const;
-  bool TypesGiven() const { return types_option_->count() > 0; }
+  bool TypesGiven() const { return types_option_ != nullptr && types_option_->count() > 0; }
 
  private:
   std::string types_ = "float";
@@ -58,7 +81,7 @@ class CommonOptionsParser {
   std::string gpus_;
   std::string graph_replays_ = "0";
   std::string json_;
-  CLI::Option* types_option_ = nullptr;
+  CLI::Option* types_option_ = nullptr;  // nullptr: there is none
 };
 
 // Readers of single values. `option` is how the option is shown in the sentence of the Failure they throw.

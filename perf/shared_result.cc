@@ -1,28 +1,17 @@
 #include "shared_result.h"
 
-#include <sys/mman.h>
-
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <new>
-#include <string>
 #include <thread>
-
-#include "failure.h"
 
 namespace tc::perf {
 
-SharedResult::SharedResult(size_t bytes) : bytes_(bytes) {
-  void* memory =
-      mmap(nullptr, kHeadBytes + bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw Failure(std::string("no memory for the result: ") + std::strerror(errno) + ".");
+SharedResult::SharedResult(size_t bytes)
+    : bytes_(bytes), memory_(kHeadBytes + bytes), data_(memory_.Data() + kHeadBytes) {
   static_assert(std::atomic<uint32_t>::is_always_lock_free, "it works between processes");
-  published_ = new (memory) std::atomic<uint32_t>(0);
-  data_ = static_cast<std::byte*>(memory) + kHeadBytes;
+  published_ = new (memory_.Data()) std::atomic<uint32_t>(0);
 }
-
-SharedResult::~SharedResult() { munmap(data_ - kHeadBytes, kHeadBytes + bytes_); }
 
 void SharedResult::Publish(const std::byte* result) {
   if (bytes_ > 0) std::memcpy(data_, result, bytes_);

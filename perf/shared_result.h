@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shared_memory.h"
+
 namespace tc::perf {
 
 // Make it before the ranks start: they inherit it, as threads or as processes.
@@ -13,9 +15,6 @@ class SharedResult {
  public:
   // Throws Failure when there is no memory.
   explicit SharedResult(size_t bytes);
-  ~SharedResult();
-  SharedResult(const SharedResult&) = delete;
-  SharedResult& operator=(const SharedResult&) = delete;
 
   // Once, by rank 0: copies `bytes` bytes in.
   void Publish(const std::byte* result);
@@ -28,6 +27,7 @@ class SharedResult {
   static constexpr size_t kHeadBytes = 64;
 
   size_t bytes_;
+  SharedMemory memory_;
   std::atomic<uint32_t>* published_;
   std::byte* data_;
 };

@@ -11,6 +11,11 @@ void Table::Comment(const std::string& text) const {
   std::fflush(stdout);
 }
 
+void Table::Start(const std::string& program) const {
+  Comment(program + ": TileComm library " + LibraryVersion() + ", header " + HeaderVersion());
+  Comment("host " + HostName() + ", " + std::to_string(CpuCount()) + " CPUs");
+}
+
 void Table::Ranks(const RankGroup& group, const std::vector<std::string>& places, bool threads) const {
   const size_t n_ranks = places.size();
   Comment("");
@@ -59,9 +64,9 @@ void Table::Footer(const std::string& program, uint64_t wrong, bool checked) con
   Comment("Collective test concluded: " + program);
 }
 
-std::string FormatNumber(double value) {
+std::string FormatNumber(double value, int decimals) {
   char text[64];
-  std::snprintf(text, sizeof(text), "%.2f", value);
+  std::snprintf(text, sizeof(text), "%.*f", decimals, value);
   return text;
 }
 

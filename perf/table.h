@@ -22,6 +22,8 @@ class Table {
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
   void Comment(const std::string& text) const;
+  // The first lines: what runs, and where.
+  void Start(const std::string& program) const;
   // Who the ranks are. `places`: [n_ranks], what a rank's line says beside its host.
   void Ranks(const RankGroup& group, const std::vector<std::string>& places, bool threads) const;
   // The column titles; only the first call prints them.
@@ -38,7 +40,7 @@ class Table {
 };
 
 // 12.34
-std::string FormatNumber(double value);
+std::string FormatNumber(double value, int decimals = 2);
 
 }  // namespace tc::perf
 

@@ -1,0 +1,63 @@
+#include "cuda/frame.cuh"
+#include "wait_bounds_kernels.h"
+
+namespace tc::perf {
+namespace {
+
+using cuda::DeviceMemory;
+
+// Meet of src/cuda/frame.cuh, less what a barrier does after the wait: one lane a peer publishes a bare entry and waits
+// for the peer's.
+template <Waiting kWaiting>
+__global__ __launch_bounds__(32) void MeetOnce(const __grid_constant__ cuda::MeetParams p) {
+  const cuda::DeviceComm& comm = p.comm;
+  const RankView& view = comm.view;
+  LocalBlock& local = view.own().local;
+  const int peer = static_cast<int>(threadIdx.x);
+  Sequence epoch = 0;
+  if (peer == 0 && DeviceMemory::LoadRelaxed(&local.dead) == 0) epoch = Arrive<DeviceMemory>(local).epoch;
+  epoch = __shfl_sync(~0u, epoch, 0);
+  if (epoch == 0) return;  // an earlier one has stalled
+  if (peer < view.n_ranks) {
+    PublishEntry<DeviceMemory>(view, peer, epoch, p.entry);
+    const auto entered = [&] { return HasEntered<DeviceMemory>(view, peer, epoch); };
+    if constexpr (kWaiting == Waiting::kBounded) {
+      const auto warn = [&](uint64_t waited_ns) { cuda::ReportLongWait(comm, p.entry.shape, epoch, peer, waited_ns); };
+      const WaitResult result =
+          WaitUntil<DeviceMemory>(entered, view, comm.entry_timeout_ns, comm.entry_warning_ns, warn);
+      if (result != WaitResult::kReached) {
+        const Sequence seen = EpochEntered<DeviceMemory>(view, peer, epoch);
+        cuda::ReportStall(comm, result, p.entry.shape, epoch, peer, -1, -1, seen);
+      }
+    } else {
+      while (!entered()) {
+      }
+    }
+  }
+  __syncwarp();
+  if (peer == 0) LeaveEpoch<DeviceMemory>(local, epoch, 1, 0);
+}
+
+using Kernel = void (*)(cuda::MeetParams);
+
+Kernel KernelOf(Waiting waiting) {
+  return waiting == Waiting::kBounded ? &MeetOnce<Waiting::kBounded> : &MeetOnce<Waiting::kBare>;
+}
+
+}  // namespace
+
+cudaError_t LoadMeetings() {
+  for (const Waiting waiting : {Waiting::kBounded, Waiting::kBare}) {
+    cudaFuncAttributes attributes;
+    const cudaError_t result = cudaFuncGetAttributes(&attributes, KernelOf(waiting));
+    if (result != cudaSuccess) return result;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t EnqueueMeeting(Waiting waiting, const cuda::MeetParams& params, cudaStream_t stream) {
+  KernelOf(waiting)<<<1, 32, 0, stream>>>(params);
+  return cudaGetLastError();
+}
+
+}  // namespace tc::perf
