@@ -513,8 +513,9 @@ TEST_F(Contract, AnIdleRankLearnsOfAnAbortByItself) {
     Rendezvous();
     if (rank == 1) TC_EXPECT_OK(tcCommAbort(comm));
     const auto start = steady_clock::now();
-    while (*word == tcSuccess && steady_clock::now() - start < milliseconds(2000)) std::this_thread::yield();
-    EXPECT_EQ(*word, tcAborted);
+    const auto seen = [&] { return __atomic_load_n(word, __ATOMIC_ACQUIRE); };
+    while (seen() == tcSuccess && steady_clock::now() - start < milliseconds(2000)) std::this_thread::yield();
+    EXPECT_EQ(seen(), tcAborted);
     Rendezvous();
   });
 }

@@ -22,9 +22,9 @@ __global__ __launch_bounds__(32) void MeetOnce(const __grid_constant__ cuda::Mee
     PublishEntry<DeviceMemory>(view, peer, epoch, p.entry);
     const auto entered = [&] { return HasEntered<DeviceMemory>(view, peer, epoch); };
     if constexpr (kWaiting == Waiting::kBounded) {
-      const auto warn = [&](uint64_t waited_ns) { cuda::ReportLongWait(comm, p.entry.shape, epoch, peer, waited_ns); };
+      const auto tell = [&](uint64_t waited_ns) { cuda::ReportLongWait(comm, p.entry.shape, epoch, peer, waited_ns); };
       const WaitResult result =
-          WaitUntil<DeviceMemory>(entered, view, comm.entry_timeout_ns, comm.entry_warning_ns, warn);
+          WaitUntil<DeviceMemory>(entered, view, comm.entry_timeout_ns, cuda::kLongWaitNs, tell);
       if (result != WaitResult::kReached) {
         const Sequence seen = EpochEntered<DeviceMemory>(view, peer, epoch);
         cuda::ReportStall(comm, result, p.entry.shape, epoch, peer, -1, -1, seen);

@@ -33,7 +33,6 @@ constexpr Waiting kWaitings[] = {Waiting::kBounded, Waiting::kBare};
 
 // The library's defaults.
 constexpr std::chrono::nanoseconds kEntryLimit = std::chrono::minutes(30);
-constexpr std::chrono::nanoseconds kEntryWarning = std::chrono::seconds(60);
 
 const char* NameOf(Waiting waiting) { return waiting == Waiting::kBounded ? "bounded" : "bare"; }
 
@@ -113,7 +112,6 @@ class Side {
     }
     params_.comm.report = reinterpret_cast<cuda::Report*>(report_.Data());
     params_.comm.entry_timeout_ns = static_cast<uint64_t>(kEntryLimit.count());
-    params_.comm.entry_warning_ns = static_cast<uint64_t>(kEntryWarning.count());
     params_.entry.shape = BareShape();
     RequireCuda(process_, LoadMeetings(), "cudaFuncGetAttributes");
     RequireCuda(process_, Pause(0, stream_), "the kernel Pause");
