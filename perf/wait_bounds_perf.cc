@@ -1,11 +1,11 @@
 // Measures what it costs that waits are bounded.
 //
 // Every spin of the library ends by success, by an abort or by its time limit: between polls it backs off, reads the
-// clock, every 50 us the abort words in pinned host memory, and after 60 s it would warn (src/protocol/wait.h). Here
-// two ranks in one process, each with a stream of its own on one GPU or on one of two that reach each other's memory,
-// run the same barrier of the protocol (wait_bounds_kernels.cu) with this kind of waiting and with a bare loop around
-// the same poll, as graphs of many barriers that take turns. The difference of their medians is the price of all of it,
-// the backoff included. It uses the library's internal headers, and no communicator.
+// clock, every 50 us the abort words in pinned host memory, and whenever 100 ms have passed it would tell the host
+// (src/protocol/wait.h). Here two ranks in one process, each with a stream of its own on one GPU or on one of two that
+// reach each other's memory, run the same barrier of the protocol (wait_bounds_kernels.cu) with this kind of waiting
+// and with a bare loop around the same poll, as graphs of many barriers that take turns. The difference of their
+// medians is the price of all of it, the backoff included. It uses the library's internal headers, and no communicator.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -76,6 +76,7 @@ Status Communicator::Create(const UniqueId& id, int n_ranks, int rank, const Com
 Communicator::~Communicator() {
   backend_->Drain();
   watch_.reset();
+  backend_->Drain();  // what the watch may have enqueued to stop operators
   SayGoodbye();
 }
 
@@ -91,20 +92,20 @@ void Communicator::OnClosed(int peer) {
   for (int tries = 0; tries < 20; ++tries) {
     if (HasLeft<CpuMemory>(view_, peer)) return;
     if (const int by = AbortedBy<CpuMemory>(view_); by >= 0) {
-      Fail(AbortReason(by));
+      EndAndTell(AbortReason(by), 0);
       return;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  Fail(
-      Error(tcRemoteError, "%s: rank %d died (its connection closed); destroy this communicator", Who().c_str(), peer));
-  PublishAbort<CpuMemory>(view_, kPeerDied + static_cast<uint32_t>(peer));
+  EndAndTell(
+      Error(tcRemoteError, "%s: rank %d died (its connection closed); destroy this communicator", Who().c_str(), peer),
+      kPeerDied + static_cast<uint32_t>(peer));
 }
 
 void Communicator::Notice() {
   backend_->Collect(*this);
   const int by = AbortedBy<CpuMemory>(view_);
-  if (by >= 0) Fail(AbortReason(by));
+  if (by >= 0) EndAndTell(AbortReason(by), 0);
 }
 
 Status Communicator::AbortReason(int by) const {
@@ -324,8 +325,8 @@ Status Communicator::Finalize() {
 }
 
 void Communicator::Abort() {
-  Fail(Error(tcAborted, "%s: tcCommAbort was called here; destroy this communicator", Who().c_str()));
-  PublishAbort<CpuMemory>(view_);
+  EndAndTell(Error(tcAborted, "%s: tcCommAbort was called here; destroy this communicator", Who().c_str()),
+             kAbortCalled);
 }
 
 Status Communicator::fatal() {
@@ -348,21 +349,27 @@ Status Communicator::Usable() {
 }
 
 bool Communicator::Fail(const Status& status) {
-  {
-    std::lock_guard lock(mutex_);
-    if (!fatal_.ok()) return false;
+  std::lock_guard lock(mutex_);
+  const bool first = fatal_.ok();
+  if (first) {
     fatal_ = status;
     last_error_ = status.sentence();
-    CpuMemory::StoreReleaseSys(backend_->error_word(), status.code());
     Log(tcLogError, "%s", status.sentence().c_str());
   }
-  backend_->Stop();
-  return true;
+  // Again, too: a kernel may have written there what it saw of this.
+  CpuMemory::StoreReleaseSys(backend_->error_word(), fatal_.code());
+  return first;
+}
+
+void Communicator::EndAndTell(const Status& status, uint32_t word) {
+  if (!Fail(status)) return;
+  if (word != 0) PublishAbort<CpuMemory>(view_, word);
+  backend_->Stop();  // last: it may have to wait for operators that only the word ends
 }
 
 void Communicator::End(const Status& status) {
   const bool told = AbortedBy<CpuMemory>(view_) >= 0;  // everybody knows the cause already
-  if (Fail(status) && !told) PublishAbort<CpuMemory>(view_, kEnded);
+  EndAndTell(status, told ? 0 : kEnded);
 }
 
 void Communicator::FailOperator(const Status& status) {

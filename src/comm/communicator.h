@@ -94,9 +94,7 @@ class Communicator {
   Status fatal();
   // Whether a call may begin: not finalized, not failed.
   Status Usable();
-  // Ends the communicator here, unless it has ended.
-  bool Fail(const Status& status);  // whether it had not
-  // The same, and tells the peers, who would wait for this rank.
+  // Ends the communicator, unless it has ended, and tells the peers, who would wait for this rank.
   void End(const Status& status);
   // One operator failed on every rank alike; the communicator goes on.
   void FailOperator(const Status& status);
@@ -125,6 +123,10 @@ class Communicator {
  private:
   Communicator(const CommSettings& settings, std::unique_ptr<Backend> backend);
   void SayGoodbye();
+  // Notes what ended the communicator: true for the first.
+  bool Fail(const Status& status);
+  // The first time: tells the peers by an abort word, 0 for none, and stops what is queued.
+  void EndAndTell(const Status& status, uint32_t word);
   // The connection to `peer` closed.
   void OnClosed(int peer);
   // Takes over what operators reported and what peers' abort words say.

@@ -121,9 +121,15 @@ Status CudaBackend::Prepare() {
   TC_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&prop, device_));
   uuid_ = UuidOf(prop);
   multiprocessors_ = prop.multiProcessorCount;
-  void* report = nullptr;
-  TC_RETURN_IF_CUDA_ERROR(cudaHostAlloc(&report, sizeof(Report), cudaHostAllocPortable | cudaHostAllocMapped));
-  report_ = new (report) Report{};
+  int waits = 0;
+  TC_RETURN_IF_DRIVER_ERROR(
+      TheDriver().DeviceGetAttribute(&waits, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, device_));
+  if (waits == 0) {
+    return Error(tcUnsupported, "GPU %d cannot wait for a 64-bit word in a stream; the CUDA driver is too old",
+                 device_);
+  }
+  TC_RETURN_IF_ERROR(Allocate(Memory::kHost, sizeof(Report), false, &report_memory_));
+  report_ = new (report_memory_->base()) Report{};
   TC_RETURN_IF_ERROR(AllocateDevice(device_, kMaxWindows * sizeof(WindowBases), vmm_disable_, &windows_));
   // Of another priority than callers' streams usually are, and so in other hardware queues: not in front of an
   // operator.
@@ -145,7 +151,6 @@ CudaBackend::~CudaBackend() {
   for (const cudaStream_t stream : {own_stream_, service_}) {
     if (stream != nullptr) (void)cudaStreamDestroy(stream);
   }
-  if (report_ != nullptr) (void)cudaFreeHost(report_);
 }
 
 Status CudaBackend::Meet(const std::vector<Neighbour>& ranks) {
@@ -240,14 +245,19 @@ void CudaBackend::Drain() {
     launched = launched_;
   }
   // Without the lock, and not on the service stream: somebody may want to stop what is waited for.
-  if (launched > 0 && Follow(own_stream_, launched).ok()) (void)cudaStreamSynchronize(own_stream_);
+  if (launched > 0 && Follow(own_stream_, launched).ok()) {
+    (void)cudaStreamSynchronize(own_stream_);
+  } else if (launched > 0) {
+    (void)cudaDeviceSynchronize();
+  }
+  (void)cudaStreamSynchronize(service_);  // what stopped it
 }
 
 void CudaBackend::CollectLongWait(Communicator& comm, int peer) {
   const LongWait& wait = report_->long_wait[peer];
   PeerWait& seen = long_waits_[peer];
-  const uint32_t told = CpuMemory::LoadAcquireSys(&wait.told);
   const bool had_left = std::exchange(seen.left, HasLeft<CpuMemory>(comm.view(), peer));
+  const uint32_t told = CpuMemory::LoadAcquireSys(&wait.told);
   if (told == std::exchange(seen.told, told)) return;
   if (wait.epoch != std::exchange(seen.epoch, wait.epoch)) seen.warnings = 0;
   const uint64_t warnings = wait.waited_ns / static_cast<uint64_t>(comm.settings().entry_warning.count());

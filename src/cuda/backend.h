@@ -52,9 +52,8 @@ class CudaBackend final : public Backend {
   void Drain() override;
   void Collect(Communicator& comm) override;
   void Tally(Communicator& comm) override;
-  // The stall's code, under one address for host and device.
-  int32_t* error_word() override { return reinterpret_cast<int32_t*>(&report_->stall.code); }
-  const int32_t* device_error_word() const override { return reinterpret_cast<const int32_t*>(&report_->stall.code); }
+  int32_t* error_word() override { return reinterpret_cast<int32_t*>(&report_->error); }
+  const int32_t* device_error_word() const override { return reinterpret_cast<const int32_t*>(&report_->error); }
 
   // What kernels of `comm` need to know.
   DeviceComm KernelView(const Communicator& comm) const;
@@ -87,9 +86,10 @@ class CudaBackend final : public Backend {
   int multiprocessors_ = 0;
   int ranks_on_device_ = 1;
   bool prepared_ = false;
-  Report* report_ = nullptr;          // pinned, mapped
-  std::shared_ptr<Segment> windows_;  // WindowBases[kMaxWindows]
-  std::mutex collecting_;             // over the next
+  Report* report_ = nullptr;
+  std::shared_ptr<Segment> report_memory_;  // the library's own: it is read while the process ends, when CUDA is gone
+  std::shared_ptr<Segment> windows_;        // WindowBases[kMaxWindows]
+  std::mutex collecting_;                   // over the next
   struct PeerWait {
     uint32_t told = 0;
     Sequence epoch = 0;

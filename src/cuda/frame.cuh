@@ -30,6 +30,15 @@ __device__ inline void Dawdle(const DeviceComm& comm) {
 }
 
 // Ends the communicator: the first stall is kept, later operators return at their entry.
+__device__ inline void EndWith(const DeviceComm& comm, tcResult_t code, const Stall& stall) {
+  Report& report = *comm.report;
+  if (!tc::ReportStall<DeviceMemory>(comm.view.own().local, report.stall, code, stall)) return;
+  // Not over what the host has said, which ended it first.
+  if (DeviceMemory::LoadRelaxed(&report.error) == 0) {
+    DeviceMemory::StoreReleaseSys(&report.error, static_cast<uint32_t>(code));
+  }
+}
+
 __device__ inline void ReportStall(const DeviceComm& comm, WaitResult result, const OperatorShape& shape,
                                    Sequence epoch, int peer, int64_t first_unit, int64_t last_unit, Sequence seen) {
   const int by = result == WaitResult::kAborted ? AbortedBy<DeviceMemory>(comm.view) : -1;
@@ -40,13 +49,12 @@ __device__ inline void ReportStall(const DeviceComm& comm, WaitResult result, co
                     .last_unit = last_unit,
                     .seen = seen};
   const tcResult_t code = by >= 0 ? AbortCode(AbortWord<DeviceMemory>(comm.view, by)) : tcTimeout;
-  tc::ReportStall<DeviceMemory>(comm.view.own().local, comm.report->stall, code, stall);
+  EndWith(comm, code, stall);
 }
 
 // The same for an operator that ran at the same time as another of its communicator.
 __device__ inline void ReportOverlap(const DeviceComm& comm, const OperatorShape& shape, Sequence epoch) {
-  tc::ReportStall<DeviceMemory>(comm.view.own().local, comm.report->stall, tcInvalidUsage,
-                                {.shape = shape, .epoch = epoch});
+  EndWith(comm, tcInvalidUsage, {.shape = shape, .epoch = epoch});
 }
 
 __device__ inline void ReportLongWait(const DeviceComm& comm, const OperatorShape& shape, Sequence epoch, int peer,

@@ -53,8 +53,8 @@ Status LaunchAllGather(Communicator& comm, tcStream_t stream, const OperatorShap
     params.recv = static_cast<std::byte*>(problem.recv) + first;
     params.staged_stride = (params.bytes + 15) / 16 * 16;
     params.place = {.first = first == 0, .last = first + params.bytes == problem.bytes};
+    params.chunk_bytes = DeviceChunkBytes(params.bytes);
     const int most = std::min(kMostGatherBlocks, backend.MostBlocks());
-    params.chunk_bytes = DeviceChunkBytes(params.bytes, most);
     const int moves = ChunkCount(params.bytes, params.chunk_bytes) * (2 * comm.n_ranks() - 1);
     TC_RETURN_IF_ERROR(
         backend.Launch(stream, {.kernel = AllGatherKernel(), .blocks = std::clamp(moves, 1, most)}, params));

@@ -6,9 +6,6 @@
 
 namespace tc::cuda {
 
-// Blocks of a plain all-gather: enough to saturate NVLink.
-inline constexpr int kMostGatherBlocks = 32;
-
 Status LaunchRefusal(Communicator& comm, tcStream_t stream, const OperatorShape& shape, const Status& why);
 
 Status LaunchBarrier(Communicator& comm, tcStream_t stream, const OperatorShape& shape);

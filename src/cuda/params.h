@@ -43,7 +43,8 @@ struct LongWait {
 
 struct Report {
   StallReport stall;
-  uint32_t dead = 1;  // what the host copies to LocalBlock::dead
+  uint32_t error = 0;  // the error word: the code that ended the communicator, by device or host
+  uint32_t dead = 1;   // what the host copies to LocalBlock::dead
   Refusal refusal;
   LongWait long_wait[kMaxRanks];  // for each peer
 };

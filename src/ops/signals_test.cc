@@ -23,9 +23,6 @@
 #include "plan/plan.h"
 #include "protocol/entry.h"
 #include "protocol/epoch.h"
-#ifdef TC_HAVE_CUDA
-#include "cuda/operators.h"
-#endif
 
 namespace tc {
 namespace {
@@ -275,15 +272,7 @@ class Rank {
     }
   }
 
-  uint64_t ChunkBytes(uint64_t bytes) const {
-#ifdef TC_HAVE_CUDA
-    if (OnGpu()) {
-      const int most = static_cast<cuda::CudaBackend&>(comm_.backend()).MostBlocks();
-      return DeviceChunkBytes(bytes, std::min(cuda::kMostGatherBlocks, most));
-    }
-#endif
-    return HostChunkBytes(bytes);
-  }
+  static uint64_t ChunkBytes(uint64_t bytes) { return OnGpu() ? DeviceChunkBytes(bytes) : HostChunkBytes(bytes); }
 
   Communicator& comm_;
   std::barrier<>& meet_;

@@ -21,10 +21,14 @@ TC_HOST_DEVICE constexpr uint64_t ChunkRows(uint64_t most_rows) { return ChunkSi
 // Of a plain all-gather, where one thread moves all chunks of a rank: small enough to pipeline.
 constexpr uint64_t HostChunkBytes(uint64_t bytes) { return ChunkSize(bytes, uint64_t{256} << 10); }
 
-// The same where `blocks` blocks move them: a few for every block.
-constexpr uint64_t DeviceChunkBytes(uint64_t bytes, int blocks) {
+// Blocks of a plain all-gather on a device: enough to saturate NVLink.
+inline constexpr int kMostGatherBlocks = 32;
+
+// The same where so many blocks move them, a few for every block. Ranks must agree on it, so it does not depend on how
+// many blocks one rank's device has room for.
+constexpr uint64_t DeviceChunkBytes(uint64_t bytes) {
   uint64_t smallest = uint64_t{16} << 10;
-  while (smallest < bytes / (4 * static_cast<uint64_t>(blocks))) smallest *= 2;
+  while (smallest < bytes / (4 * kMostGatherBlocks)) smallest *= 2;
   return ChunkSize(bytes, smallest);
 }
 

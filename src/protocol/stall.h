@@ -20,12 +20,13 @@ struct StallReport {
   Stall stall;
 };
 
-// Ends the communicator on this rank. Of several threads (blocks) that stall, the first is reported.
+// Ends the communicator on this rank. Of several threads (blocks) that stall, the first is reported: true for that one.
 template <class Memory>
-TC_HOST_DEVICE void ReportStall(LocalBlock& local, StallReport& report, tcResult_t code, const Stall& stall) {
-  if (Memory::AddAcqRelGpu(&local.dead, uint32_t{1}) != 0) return;
+TC_HOST_DEVICE bool ReportStall(LocalBlock& local, StallReport& report, tcResult_t code, const Stall& stall) {
+  if (Memory::AddAcqRelGpu(&local.dead, uint32_t{1}) != 0) return false;
   WriteData<Memory>(&report.stall, stall);
   Memory::StoreReleaseSys(&report.code, static_cast<uint32_t>(code));
+  return true;
 }
 
 // Whether there is one; if so it may be read.
