@@ -35,7 +35,7 @@ __global__ __launch_bounds__(32) void MeetOnce(const __grid_constant__ cuda::Mee
     }
   }
   __syncwarp();
-  if (peer == 0) LeaveEpoch<DeviceMemory>(local, epoch, 1, 0);
+  if (peer == 0) LeaveMeeting<DeviceMemory>(local, epoch);
 }
 
 using Kernel = void (*)(cuda::MeetParams);

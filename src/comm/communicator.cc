@@ -76,7 +76,6 @@ Status Communicator::Create(const UniqueId& id, int n_ranks, int rank, const Com
 Communicator::~Communicator() {
   backend_->Drain();
   watch_.reset();
-  backend_->Drain();  // what the watch may have enqueued to stop operators
   SayGoodbye();
 }
 

@@ -84,7 +84,11 @@ __global__ __launch_bounds__(kThreads) void AllGatherPush(const __grid_constant_
 
 __global__ __launch_bounds__(32) void MeetOnly(const __grid_constant__ MeetParams p) {
   const Entered entered = EnterOperator(p.comm, p.entry, SlabPlace{});
-  LeaveOperator(p.comm, entered, SlabPlace{});
+  if (threadIdx.x != 0) return;
+  LocalBlock& local = p.comm.view.own().local;
+  if (entered.verdict < Verdict::kOut) LeaveMeeting<DeviceMemory>(local, entered.epoch);
+  if (entered.verdict == Verdict::kGo) DeviceMemory::CountRelaxedGpu(&local.tally.ops, 1);
+  if (p.comm.launched != 0) EndLaunch<DeviceMemory>(local, p.comm.launched, 1);
 }
 
 }  // namespace

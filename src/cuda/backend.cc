@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "cuda/driver.h"
@@ -128,17 +129,10 @@ Status CudaBackend::Prepare() {
     return Error(tcUnsupported, "GPU %d cannot wait for a 64-bit word in a stream; the CUDA driver is too old",
                  device_);
   }
+  TC_RETURN_IF_ERROR(Service::Of(device_, &service_));
   TC_RETURN_IF_ERROR(Allocate(Memory::kHost, sizeof(Report), false, &report_memory_));
   report_ = new (report_memory_->base()) Report{};
   TC_RETURN_IF_ERROR(AllocateDevice(device_, kMaxWindows * sizeof(WindowBases), vmm_disable_, &windows_));
-  // Of another priority than callers' streams usually are, and so in other hardware queues: not in front of an
-  // operator.
-  int least = 0;
-  int greatest = 0;
-  TC_RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  for (cudaStream_t* stream : {&service_, &own_stream_}) {
-    TC_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, greatest));
-  }
   TC_RETURN_IF_ERROR(LoadKernels());
   ++BackendsOn(device_);
   prepared_ = true;
@@ -148,9 +142,7 @@ Status CudaBackend::Prepare() {
 CudaBackend::~CudaBackend() {
   if (prepared_) --BackendsOn(device_);
   const DeviceScope scope(device_);
-  for (const cudaStream_t stream : {own_stream_, service_}) {
-    if (stream != nullptr) (void)cudaStreamDestroy(stream);
-  }
+  if (own_stream_ != nullptr) (void)cudaStreamDestroy(own_stream_);
 }
 
 Status CudaBackend::Meet(const std::vector<Neighbour>& ranks) {
@@ -194,13 +186,9 @@ Status CudaBackend::PlaceWindow(int64_t index, const std::vector<std::byte*>& ba
   if (index >= kMaxWindows) {
     return Error(tcInvalidUsage, "a communicator has at most %d windows at a time; deregister some", kMaxWindows);
   }
-  const DeviceScope scope(device_);
   WindowBases entry{};
   std::copy(bases.begin(), bases.end(), entry.base);
-  std::lock_guard lock(mutex_);
-  TC_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(windows_->base() + index * sizeof(entry), &entry, sizeof(entry),
-                                          cudaMemcpyHostToDevice, service_));
-  return CheckRuntime(cudaStreamSynchronize(service_), "cudaStreamSynchronize");
+  return service_->Copy(windows_->base() + index * sizeof(entry), &entry, sizeof(entry));
 }
 
 Status CudaBackend::CreateStream(tcStream_t* stream) {
@@ -226,31 +214,28 @@ Status CudaBackend::MemcpyAsync(void* dst, const void* src, size_t bytes, tcStre
 }
 
 Status CudaBackend::OwnStream(tcStream_t* stream) {
+  std::lock_guard lock(mutex_);
+  if (own_stream_ == nullptr) TC_RETURN_IF_ERROR(CreateStream(&own_stream_));
   *stream = own_stream_;
   return {};
 }
 
 void CudaBackend::Stop() {
-  const DeviceScope scope(device_);
   std::lock_guard lock(mutex_);
-  if (local_ == nullptr) return;
-  (void)cudaMemcpyAsync(&local_->dead, &report_->dead, sizeof(report_->dead), cudaMemcpyHostToDevice, service_);
+  if (local_ != nullptr) (void)service_->Copy(&local_->dead, &report_->dead, sizeof(report_->dead));
 }
 
 void CudaBackend::Drain() {
-  const DeviceScope scope(device_);
   uint64_t launched = 0;
   {
     std::lock_guard lock(mutex_);
     launched = launched_;
   }
-  // Without the lock, and not on the service stream: somebody may want to stop what is waited for.
-  if (launched > 0 && Follow(own_stream_, launched).ok()) {
-    (void)cudaStreamSynchronize(own_stream_);
-  } else if (launched > 0) {
-    (void)cudaDeviceSynchronize();
+  // By looking, not by a wait in a stream: hardware queues are few, and behind such a wait others' kernels would stand.
+  for (uint64_t ended = 0; ended < launched;) {
+    if (!service_->Copy(&ended, &local_->launched, sizeof(ended)).ok()) return;  // the device is lost
+    if (ended < launched) std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
-  (void)cudaStreamSynchronize(service_);  // what stopped it
 }
 
 void CudaBackend::CollectLongWait(Communicator& comm, int peer) {
@@ -283,14 +268,10 @@ void CudaBackend::Collect(Communicator& comm) {
 }
 
 void CudaBackend::Tally(Communicator& comm) {
-  const DeviceScope scope(device_);
   std::lock_guard lock(mutex_);
   tc::Tally tally;
-  if (local_ == nullptr ||
-      cudaMemcpyAsync(&tally, &local_->tally, sizeof(tally), cudaMemcpyDeviceToHost, service_) != cudaSuccess ||
-      cudaStreamSynchronize(service_) != cudaSuccess) {
-    return;  // nothing was launched, or the device is lost, which the next operator says
-  }
+  // Nothing was launched, or the device is lost, which the next operator says.
+  if (local_ == nullptr || !service_->Copy(&tally, &local_->tally, sizeof(tally)).ok()) return;
   comm.counters().ops = tally.ops;
   for (int peer = 0; peer < comm.n_ranks(); ++peer) comm.counters().wait_ns[peer] = tally.wait_ns[peer];
 }

@@ -12,6 +12,7 @@
 #include "comm/backend.h"
 #include "comm/communicator.h"
 #include "cuda/params.h"
+#include "cuda/service.h"
 
 namespace tc::cuda {
 
@@ -86,6 +87,7 @@ class CudaBackend final : public Backend {
   int multiprocessors_ = 0;
   int ranks_on_device_ = 1;
   bool prepared_ = false;
+  std::shared_ptr<Service> service_;
   Report* report_ = nullptr;
   std::shared_ptr<Segment> report_memory_;  // the library's own: it is read while the process ends, when CUDA is gone
   std::shared_ptr<Segment> windows_;        // WindowBases[kMaxWindows]
@@ -102,8 +104,7 @@ class CudaBackend final : public Backend {
   uint64_t launched_ = 0;               // of them, outside captures
   unsigned long long last_stream_ = 0;  // the id of the stream of the last of those
   LocalBlock* local_ = nullptr;         // of the rank whose operators were launched
-  cudaStream_t service_ = nullptr;      // for what the backend itself does
-  cudaStream_t own_stream_ = nullptr;   // for operators whose caller's stream cannot be used, and to wait for all
+  cudaStream_t own_stream_ = nullptr;   // made when first needed
 };
 
 }  // namespace tc::cuda

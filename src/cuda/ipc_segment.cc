@@ -15,6 +15,7 @@
 #include "cuda/driver.h"
 #include "cuda/ipc_descriptor.h"
 #include "cuda/segment.h"
+#include "cuda/service.h"
 
 namespace tc::cuda {
 namespace {
@@ -180,7 +181,9 @@ Status AllocateIpc(int device, size_t bytes, std::shared_ptr<Segment>* segment) 
                  "no room for %zu bytes of memory on GPU %d (%s)", rounded, device, cudaGetErrorString(error));
   }
   UniqueFd fd;
-  Status made = ZeroOnce(base, rounded);
+  std::shared_ptr<Service> service;
+  Status made = Service::Of(device, &service);
+  if (made.ok()) made = service->Zero(base, rounded);
   if (made.ok()) made = ExportIpc(device, base, &fd);
   if (!made.ok()) {
     Free(device, base);

@@ -9,6 +9,7 @@
 #include "cuda/driver.h"
 #include "cuda/ipc_descriptor.h"
 #include "cuda/ipc_segment.h"
+#include "cuda/service.h"
 
 namespace tc::cuda {
 namespace {
@@ -136,7 +137,9 @@ Status AllocateVirtual(int device, size_t bytes, std::shared_ptr<Segment>* segme
   TheDriver().MemRelease(handle);  // the mapping and the descriptor keep the memory
   TC_RETURN_IF_ERROR(made);
   TC_RETURN_IF_ERROR(Allow(device, range.base, rounded));
-  TC_RETURN_IF_ERROR(ZeroOnce(reinterpret_cast<void*>(range.base), rounded));
+  std::shared_ptr<Service> service;
+  TC_RETURN_IF_ERROR(Service::Of(device, &service));
+  TC_RETURN_IF_ERROR(service->Zero(reinterpret_cast<void*>(range.base), rounded));
   *segment = std::make_shared<DeviceSegment>(std::move(range), device, bytes, std::move(exported));
   return {};
 }
@@ -148,16 +151,6 @@ Status CannotReach(int device, const std::string& said) {
                "GPU %d cannot reach the memory of a peer (%s): these GPUs have no peer-to-peer access to each other, "
                "and the host-staged plane is not built yet",
                device, said.c_str());
-}
-
-Status ZeroOnce(void* base, size_t bytes) {
-  // A stream of its own: the default one may be waiting for kernels that wait for this very call.
-  cudaStream_t stream = nullptr;
-  TC_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  Status zeroed = CheckRuntime(cudaMemsetAsync(base, 0, bytes, stream), "cudaMemsetAsync");
-  if (zeroed.ok()) zeroed = CheckRuntime(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  (void)cudaStreamDestroy(stream);
-  return zeroed;
 }
 
 Status AllocateDevice(int device, size_t bytes, bool vmm_disable, std::shared_ptr<Segment>* segment) {

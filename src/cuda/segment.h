@@ -20,9 +20,6 @@ Status ImportDevice(int device, const SegmentTicket& ticket, const UniqueFd& fd,
 // Lets `device` reach memory that this process has mapped, of whichever device.
 Status AllowDevice(int device, const Segment& segment);
 
-// Zeroes memory of the current device, whatever runs there.
-Status ZeroOnce(void* base, size_t bytes);
-
 // What to say when `device` may not map a peer's memory; `said`: CUDA's words for it.
 Status CannotReach(int device, const std::string& said);
 

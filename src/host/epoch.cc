@@ -83,7 +83,7 @@ Status CheckDestinations(const Epoch& epoch, const Windows& windows) {
 }
 
 Status OnlyMeet(const Epoch& epoch) {
-  LeaveEpoch<CpuMemory>(epoch.comm.view().own().local, epoch.number, 1, 0);
+  LeaveMeeting<CpuMemory>(epoch.comm.view().own().local, epoch.number);
   return {};
 }
 

@@ -63,13 +63,20 @@ TC_HOST_DEVICE bool ReadVerdict(const LocalBlock& local, Sequence epoch, uint64_
 // first `gates` gates, and only then advances the epoch. True for that last one.
 template <class Memory>
 TC_HOST_DEVICE bool LeaveEpoch(LocalBlock& local, Sequence epoch, uint32_t threads, uint64_t gates) {
-  if (threads > 1 && Memory::AddAcqRelGpu(&local.finished, uint32_t{1}) + 1 != threads) return false;
+  if (Memory::AddAcqRelGpu(&local.finished, uint32_t{1}) + 1 != threads) return false;
   for (uint64_t gate = 0; gate < gates; ++gate) Memory::StoreRelaxed(&local.gate[gate], uint32_t{0});
   Memory::StoreRelaxed(&local.tiles, uint32_t{0});
   Memory::StoreRelaxed(&local.moves, uint32_t{0});
   Memory::StoreRelaxed(&local.finished, uint32_t{0});
   Memory::StoreReleaseGpu(&local.arrivals, epoch << kArrivalBits);
   return true;
+}
+
+// The same for an operator that only meets, with one thread (block): it has touched no counter, and what comes next is
+// ordered behind it as a whole.
+template <class Memory>
+TC_HOST_DEVICE void LeaveMeeting(LocalBlock& local, Sequence epoch) {
+  Memory::StoreRelaxed(&local.arrivals, epoch << kArrivalBits);
 }
 
 // Called by each of a kernel's `blocks` blocks as the very last thing they do, whether they entered an epoch or not.

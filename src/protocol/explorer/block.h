@@ -38,7 +38,7 @@ class Block {
     const bool dead = Memory::LoadRelaxed(&local_.dead) != 0;
     if (ticket_ == 0) {
       const uint32_t verdict = dead ? uint32_t{kGaveUp} : early ? MeetEarly(shape) : Meet(shape);
-      if (call_seen_ != nullptr) WriteData<Memory>(call_seen_, call_);
+      if (blocks_ > 1 && call_seen_ != nullptr) WriteData<Memory>(call_seen_, call_);
       if (blocks_ > 1) PostVerdict<Memory>(local_, epoch_, Call(), verdict);
       ending_ = verdict;
     } else if (dead) {
@@ -120,6 +120,11 @@ class Block {
       Memory::StoreReleaseGpu(&local_.arrivals, epoch_ << kArrivalBits);
     }
     return LeaveEpoch<Memory>(local_, epoch_, blocks, mutation_ == Mutation::kGatesNotZeroed ? 0 : gates);
+  }
+
+  // The same after an operator that only meets, of one block.
+  void LeaveMeeting() {
+    if (entered_) tc::LeaveMeeting<Memory>(local_, epoch_);
   }
 
   // Whether this was the last block of its launch.

@@ -106,21 +106,25 @@ class GatherBlock {
       ending_ = block.ending();
       if (ending_ == kRefusedCall && !options_.differ && !options_.overlap)
         Memory::Fail("refuses an operator that all ranks call alike");
-      Leave(block);
+      Leave(block, operation);
       return;
     }
     if (operation.kind == Kind::kGather) Gather(block, operation);
     if (operation.kind == Kind::kClaimed) GatherClaimed(block, operation);
     if (operation.kind == Kind::kBroadcast) Broadcast(block, operation);
     ending_ = block.ending();
-    Leave(block);
+    Leave(block, operation);
     if (options_.one_resident && index_ == 0) Memory::StoreReleaseGpu(staging_.left[view_.rank], number_ + 1);
   }
 
   // The last block of a launch is the last to touch this rank's memory, however the operator ended: whoever waits for
   // it may free that memory.
-  void Leave(B& block) {
-    block.Leave();
+  void Leave(B& block, const Operation& operation) {
+    if (operation.kind == Kind::kBarrier && operation.blocks == 1) {
+      block.LeaveMeeting();
+    } else {
+      block.Leave();
+    }
     if (!options_.freed) return;
     uint64_t* const touched = staging_.touched[view_.rank];
     WriteData<Memory>(&touched[index_], number_);
