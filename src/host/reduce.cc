@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "base/float16.h"
@@ -10,7 +11,7 @@
 namespace tc::host {
 namespace {
 
-// How elements lie in memory, and what they are accumulated in.
+// How elements lie in memory, what they are accumulated in, and what min and max compare them by.
 template <class T>
 struct Plain {
   using Stored = T;
@@ -18,21 +19,62 @@ struct Plain {
   static Sum Load(Stored value) { return value; }
   static Stored Store(Sum value) { return value; }
 };
+
+// Only NaNs have more bits than infinity, besides the sign.
+template <class Bits>
+constexpr Bits kAllButSign = static_cast<Bits>(~Bits{0}) >> 1;
+
+// A float by its bits, as an integer that has its order: -0 before +0, and NaNs where neither min nor max takes them.
+template <class Bits, Bits kInfinity, bool kLeast>
+struct Ordered {
+  using Stored = Bits;
+  using Sum = std::make_signed_t<Bits>;
+  static constexpr auto kMost = static_cast<Sum>(kAllButSign<Bits>);
+  // Its own inverse: of a negative number the larger magnitude comes first.
+  static Sum Flip(Sum value) {
+    return static_cast<Sum>(value ^ (static_cast<Sum>(value >> (8 * sizeof(Sum) - 1)) & kMost));
+  }
+  static bool IsNan(Bits bits) { return (bits & kAllButSign<Bits>) > kInfinity; }
+  static Sum Load(Stored bits) {
+    return IsNan(bits) ? (kLeast ? kMost : static_cast<Sum>(~kMost)) : Flip(static_cast<Sum>(bits));
+  }
+  static Stored Store(Sum value) {
+    const auto bits = static_cast<Bits>(Flip(value));
+    return IsNan(bits) ? kAllButSign<Bits> : bits;
+  }
+};
+
+template <class T, class Bits, Bits kInfinity>
+struct Float : Plain<T> {
+  static T Store(T value) { return value != value ? std::bit_cast<T>(kAllButSign<Bits>) : value; }
+  using Least = Ordered<Bits, kInfinity, true>;
+  using Greatest = Ordered<Bits, kInfinity, false>;
+};
+using Fp32 = Float<float, uint32_t, 0x7f800000>;
+using Fp64 = Float<double, uint64_t, 0x7ff0000000000000>;
+
 struct Half {
   using Stored = uint16_t;
   using Sum = float;
   static Sum Load(Stored value) { return HalfToFloat(value); }
-  static Stored Store(Sum value) { return FloatToHalf(value); }
+  static Stored Store(Sum value) { return FloatToHalf(Fp32::Store(value)); }
+  using Least = Ordered<uint16_t, 0x7c00, true>;
+  using Greatest = Ordered<uint16_t, 0x7c00, false>;
 };
 struct Bf16 {
   using Stored = uint16_t;
   using Sum = float;
   static Sum Load(Stored value) { return Bf16ToFloat(value); }
-  static Stored Store(Sum value) { return FloatToBf16(value); }
+  static Stored Store(Sum value) { return FloatToBf16(Fp32::Store(value)); }
+  using Least = Ordered<uint16_t, 0x7f80, true>;
+  using Greatest = Ordered<uint16_t, 0x7f80, false>;
 };
 
 template <class T>
-using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+struct Integer : Plain<T> {
+  using Least = Plain<T>;
+  using Greatest = Plain<T>;
+};
 
 // Steps of a reduction. Integers wrap around in the unsigned type of their size.
 struct Add {
@@ -57,59 +99,54 @@ struct Multiply {
     }
   }
 };
-// Of equal floats only zeros differ in their bits, by the sign.
-struct Least {
+struct TakeLeast {
   template <class T>
   static T Step(T a, T b) {
-    if constexpr (std::is_integral_v<T>) {
-      return b < a ? b : a;
-    } else {
-      const T equal = std::bit_cast<T>(std::bit_cast<Bits<T>>(a) | std::bit_cast<Bits<T>>(b));
-      const T less = b < a || a != a ? b : a;
-      return a == b ? equal : less;
-    }
+    return b < a ? b : a;
   }
 };
-struct Greatest {
+struct TakeGreatest {
   template <class T>
   static T Step(T a, T b) {
-    if constexpr (std::is_integral_v<T>) {
-      return a < b ? b : a;
-    } else {
-      const T equal = std::bit_cast<T>(std::bit_cast<Bits<T>>(a) & std::bit_cast<Bits<T>>(b));
-      const T greater = a < b || a != a ? b : a;
-      return a == b ? equal : greater;
-    }
+    return a < b ? b : a;
   }
 };
+
+// Elements are bytes to the library, whatever their owner takes them for.
+template <class Format>
+typename Format::Sum LoadAt(const std::byte* elements, size_t index) {
+  typename Format::Stored value;
+  std::memcpy(&value, elements + index * sizeof(value), sizeof(value));
+  return Format::Load(value);
+}
+template <class Format>
+void StoreAt(std::byte* elements, size_t index, typename Format::Sum sum) {
+  const typename Format::Stored value = Format::Store(sum);
+  std::memcpy(elements + index * sizeof(value), &value, sizeof(value));
+}
 
 // A block of sums lies in the first-level cache while one source after the other is added to it. All sources of a block
 // are read before dst is written, which may be one of them.
 constexpr size_t kBlock = 1024;
 
 template <class Format, class Step>
-void ReduceWith(const std::byte* const* sources, int n_sources, std::byte* dst, size_t count, int divisor) {
-  using Stored = typename Format::Stored;
+void ReduceWith(const std::byte* const* sources, int n_sources, std::byte* dst, size_t count, int divisor = 1) {
   using Sum = typename Format::Sum;
+  constexpr size_t kElement = sizeof(typename Format::Stored);
   alignas(64) Sum sums[kBlock];
   for (size_t first = 0; first < count; first += kBlock) {
     const size_t length = std::min(kBlock, count - first);
-    const auto* source = reinterpret_cast<const Stored*>(sources[0]) + first;
-    for (size_t i = 0; i < length; ++i) sums[i] = Format::Load(source[i]);
+    const std::byte* source = sources[0] + first * kElement;
+    for (size_t i = 0; i < length; ++i) sums[i] = LoadAt<Format>(source, i);
     for (int s = 1; s < n_sources; ++s) {
-      source = reinterpret_cast<const Stored*>(sources[s]) + first;
-      for (size_t i = 0; i < length; ++i) sums[i] = Step::Step(sums[i], Format::Load(source[i]));
+      source = sources[s] + first * kElement;
+      for (size_t i = 0; i < length; ++i) sums[i] = Step::Step(sums[i], LoadAt<Format>(source, i));
     }
     if (divisor > 1) {
       for (size_t i = 0; i < length; ++i) sums[i] = static_cast<Sum>(sums[i] / static_cast<Sum>(divisor));
     }
-    auto* result = reinterpret_cast<Stored*>(dst) + first;
-    if constexpr (std::is_floating_point_v<Sum>) {
-      const Sum nan = std::bit_cast<Sum>(static_cast<Bits<Sum>>(~Bits<Sum>{0} >> 1));
-      for (size_t i = 0; i < length; ++i) result[i] = Format::Store(sums[i] != sums[i] ? nan : sums[i]);
-    } else {
-      std::copy_n(sums, length, result);
-    }
+    std::byte* const result = dst + first * kElement;
+    for (size_t i = 0; i < length; ++i) StoreAt<Format>(result, i, sums[i]);
   }
 }
 
@@ -117,11 +154,11 @@ template <class Format>
 void ReduceAs(tcRedOp_t op, const std::byte* const* sources, int n_sources, std::byte* dst, size_t count) {
   switch (op) {
     case tcProd:
-      return ReduceWith<Format, Multiply>(sources, n_sources, dst, count, 1);
+      return ReduceWith<Format, Multiply>(sources, n_sources, dst, count);
     case tcMin:
-      return ReduceWith<Format, Least>(sources, n_sources, dst, count, 1);
+      return ReduceWith<typename Format::Least, TakeLeast>(sources, n_sources, dst, count);
     case tcMax:
-      return ReduceWith<Format, Greatest>(sources, n_sources, dst, count, 1);
+      return ReduceWith<typename Format::Greatest, TakeGreatest>(sources, n_sources, dst, count);
     default:
       return ReduceWith<Format, Add>(sources, n_sources, dst, count, op == tcAvg ? n_sources : 1);
   }
@@ -133,25 +170,25 @@ void Reduce(tcDataType_t type, tcRedOp_t op, const std::byte* const* sources, in
             size_t count) {
   switch (type) {
     case tcInt8:
-      return ReduceAs<Plain<int8_t>>(op, sources, n_sources, dst, count);
+      return ReduceAs<Integer<int8_t>>(op, sources, n_sources, dst, count);
     case tcUint8:
-      return ReduceAs<Plain<uint8_t>>(op, sources, n_sources, dst, count);
+      return ReduceAs<Integer<uint8_t>>(op, sources, n_sources, dst, count);
     case tcInt32:
-      return ReduceAs<Plain<int32_t>>(op, sources, n_sources, dst, count);
+      return ReduceAs<Integer<int32_t>>(op, sources, n_sources, dst, count);
     case tcUint32:
-      return ReduceAs<Plain<uint32_t>>(op, sources, n_sources, dst, count);
+      return ReduceAs<Integer<uint32_t>>(op, sources, n_sources, dst, count);
     case tcInt64:
-      return ReduceAs<Plain<int64_t>>(op, sources, n_sources, dst, count);
+      return ReduceAs<Integer<int64_t>>(op, sources, n_sources, dst, count);
     case tcUint64:
-      return ReduceAs<Plain<uint64_t>>(op, sources, n_sources, dst, count);
+      return ReduceAs<Integer<uint64_t>>(op, sources, n_sources, dst, count);
     case tcFloat16:
       return ReduceAs<Half>(op, sources, n_sources, dst, count);
     case tcBfloat16:
       return ReduceAs<Bf16>(op, sources, n_sources, dst, count);
     case tcFloat32:
-      return ReduceAs<Plain<float>>(op, sources, n_sources, dst, count);
+      return ReduceAs<Fp32>(op, sources, n_sources, dst, count);
     default:
-      return ReduceAs<Plain<double>>(op, sources, n_sources, dst, count);
+      return ReduceAs<Fp64>(op, sources, n_sources, dst, count);
   }
 }
 
