@@ -215,7 +215,8 @@ TEST_F(Contract, OperatorsRefuseBadArgumentsAndStayUsable) {
   EXPECT_FAILS(tcAllGather(nullptr, c.data(), 4, tcFloat32, comm, nullptr), tcInvalidArgument, "sendbuff is NULL");
   EXPECT_FAILS(tcAllGather(a.data(), nullptr, 4, tcFloat32, comm, nullptr), tcInvalidArgument, "recvbuff is NULL");
   EXPECT_FAILS(tcAllGather(a.data() + 1, a.data(), 4, tcFloat32, comm, nullptr), tcInvalidArgument, "in place");
-  EXPECT_FAILS(tcAllReduce(a.data(), c.data(), 4, tcFloat32, tcSum, comm, nullptr), tcUnsupported, "not built yet");
+  EXPECT_FAILS(tcFusedGemmAllReduce(a.data(), b.data(), c.data(), 8, 8, 8, tcFloat32, nullptr, comm, nullptr),
+               tcUnsupported, "not built yet");
   EXPECT_FAILS(tcMemcpyAsync(comm, nullptr, a.data(), 4, nullptr), tcInvalidArgument, "dst is NULL");
   tcMoe_t moe = nullptr;
   EXPECT_FAILS(tcMoeCreate(&moe, nullptr, comm), tcUnsupported, "not built yet");
@@ -237,9 +238,9 @@ TEST_F(Contract, OpSupportedTellsWhatWouldRun) {
   TC_EXPECT_OK(tcOpSupported(comm, &desc));
   desc.type = tcInt8;
   EXPECT_FAILS(tcOpSupported(comm, &desc), tcUnsupported, "int8");
-  desc.op = tcOpAllReduce;
+  desc.op = tcOpGemmAllReduce;
   desc.type = tcFloat32;
-  EXPECT_FAILS(tcOpSupported(comm, &desc), tcUnsupported, "tcAllReduce");
+  EXPECT_FAILS(tcOpSupported(comm, &desc), tcUnsupported, "tcFusedGemmAllReduce");
   TC_EXPECT_OK(tcCommDestroy(comm));
 }
 

@@ -1,5 +1,6 @@
 // Many rounds of mixed operators with random delays on every rank: what goes wrong rarely and under load.
 // TC_STRESS_ROUNDS sets the rounds of each test (default 2000).
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <random>
@@ -75,6 +76,25 @@ void MultiplyRound(int round, int rank, int n_ranks, tcComm_t comm, size_t count
   ASSERT_EQ(wrong, 0u) << "product of round " << round << " on rank " << rank;
 }
 
+// The sum over the ranks in place, then each rank's share of it to every other.
+void ReduceRound(int round, int rank, int n_ranks, tcComm_t comm, size_t count, Buffers& buffers) {
+  const size_t whole = count * n_ranks;
+  std::vector<int32_t> shares(whole);
+  for (size_t i = 0; i < whole; ++i) buffers.all[i] = Value(round, rank, i);
+  TC_EXPECT_OK(tcAllReduce(buffers.all.data(), buffers.all.data(), whole, tcInt32, tcMax, comm, TestStream()));
+  TC_EXPECT_OK(tcAllToAll(buffers.all.data(), shares.data(), count, tcInt32, comm, TestStream()));
+  TC_EXPECT_OK(tcStreamSynchronize(comm, TestStream()));
+  size_t wrong = 0;
+  for (size_t i = 0; i < whole; ++i) {
+    int32_t most = INT32_MIN;
+    for (int peer = 0; peer < n_ranks; ++peer) most = std::max(most, Value(round, peer, i));
+    wrong += buffers.all[i] != most;
+    if (i / count != static_cast<size_t>(rank)) continue;
+    for (int peer = 0; peer < n_ranks; ++peer) wrong += shares[peer * count + i % count] != most;
+  }
+  ASSERT_EQ(wrong, 0u) << "reduction of round " << round << " on rank " << rank;
+}
+
 class Stress : public ::testing::TestWithParam<int> {};
 
 TEST_P(Stress, MixedOperatorsWithRandomDelaysStayExact) {
@@ -87,13 +107,15 @@ TEST_P(Stress, MixedOperatorsWithRandomDelaysStayExact) {
     Buffers buffers(comm, n_ranks);
     Rendezvous();
     for (int round = 0; round < Rounds() && !::testing::Test::HasFatalFailure(); ++round) {
-      const unsigned kind = common() % 4;
+      const unsigned kind = common() % (OnGpu() ? 4 : 5);
       const size_t count = 1 + common() % kMost;
       Dawdle(own);
       if (kind == 0) {
         TC_EXPECT_OK(tcBarrier(comm, TestStream()));
       } else if (kind == 1) {
         MultiplyRound(round, rank, n_ranks, comm, count, buffers);
+      } else if (kind == 4) {
+        ReduceRound(round, rank, n_ranks, comm, count, buffers);
       } else {
         GatherRound(round, rank, n_ranks, comm, count, buffers);
       }

@@ -412,6 +412,12 @@ tcResult_t tcMemcpyAsync(tcComm_t comm, void* dst, const void* src, size_t bytes
 /* ---- Collectives: NCCL's argument order and in-place rules --------------------------------------------------------
  */
 
+/* Reductions take the ranks' elements in the order of the ranks, 16-bit floats and fp32 in fp32, fp64 in fp64, and
+   round once at the end; integers wrap around. So every rank, run and algorithm gives the same bits. tcAvg divides the
+   sum by nRanks, integers truncating towards zero. tcMin and tcMax pass over NaNs and take -0 for less than +0; a
+   result that is NaN has all bits set but the sign. fp8 is moved, not reduced. Counts of 0 succeed and need no buffers.
+ */
+
 /* recvbuff: [nRanks, sendcount]. In place when sendbuff == recvbuff + rank * sendcount. */
 tcResult_t tcAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, tcDataType_t type, tcComm_t comm,
                        tcStream_t stream);

@@ -27,37 +27,55 @@ TC_EXPORT(tcResult_t, tcAllGather,
 }
 
 TC_EXPORT(tcResult_t, tcReduceScatter,
-          (const void*, void*, size_t, tcDataType_t, tcRedOp_t, tcComm_t comm, tcStream_t stream)) {
-  return NotBuiltYet("tcReduceScatter", tcOpReduceScatter, comm, stream);
+          (const void* sendbuff, void* recvbuff, size_t recvcount, tcDataType_t type, tcRedOp_t op, tcComm_t comm,
+           tcStream_t stream)) {
+  return WithComm("tcReduceScatter", comm, [&](Communicator& found) {
+    return ReduceScatter(sendbuff, recvbuff, recvcount, type, op, found, stream);
+  });
 }
 
 TC_EXPORT(tcResult_t, tcAllReduce,
-          (const void*, void*, size_t, tcDataType_t, tcRedOp_t, tcComm_t comm, tcStream_t stream)) {
-  return NotBuiltYet("tcAllReduce", tcOpAllReduce, comm, stream);
+          (const void* sendbuff, void* recvbuff, size_t count, tcDataType_t type, tcRedOp_t op, tcComm_t comm,
+           tcStream_t stream)) {
+  return WithComm("tcAllReduce", comm,
+                  [&](Communicator& found) { return AllReduce(sendbuff, recvbuff, count, type, op, found, stream); });
 }
 
-TC_EXPORT(tcResult_t, tcBroadcast, (const void*, void*, size_t, tcDataType_t, int, tcComm_t comm, tcStream_t stream)) {
-  return NotBuiltYet("tcBroadcast", tcOpBroadcast, comm, stream);
+TC_EXPORT(tcResult_t, tcBroadcast,
+          (const void* sendbuff, void* recvbuff, size_t count, tcDataType_t type, int root, tcComm_t comm,
+           tcStream_t stream)) {
+  return WithComm("tcBroadcast", comm,
+                  [&](Communicator& found) { return Broadcast(sendbuff, recvbuff, count, type, root, found, stream); });
 }
 
-TC_EXPORT(tcResult_t, tcAllToAll, (const void*, void*, size_t, tcDataType_t, tcComm_t comm, tcStream_t stream)) {
-  return NotBuiltYet("tcAllToAll", tcOpAllToAll, comm, stream);
+TC_EXPORT(tcResult_t, tcAllToAll,
+          (const void* sendbuff, void* recvbuff, size_t count, tcDataType_t type, tcComm_t comm, tcStream_t stream)) {
+  return WithComm("tcAllToAll", comm,
+                  [&](Communicator& found) { return AllToAll(sendbuff, recvbuff, count, type, found, stream); });
 }
 
 TC_EXPORT(tcResult_t, tcAllGatherV,
-          (const void*, void*, const size_t*, const size_t*, tcDataType_t, tcComm_t comm, tcStream_t stream)) {
-  return NotBuiltYet("tcAllGatherV", tcOpAllGatherV, comm, stream);
+          (const void* sendbuff, void* recvbuff, const size_t* recvcounts, const size_t* displs, tcDataType_t type,
+           tcComm_t comm, tcStream_t stream)) {
+  return WithComm("tcAllGatherV", comm, [&](Communicator& found) {
+    return AllGatherV(sendbuff, recvbuff, recvcounts, displs, type, found, stream);
+  });
 }
 
 TC_EXPORT(tcResult_t, tcReduceScatterV,
-          (const void*, void*, const size_t*, tcDataType_t, tcRedOp_t, tcComm_t comm, tcStream_t stream)) {
-  return NotBuiltYet("tcReduceScatterV", tcOpReduceScatterV, comm, stream);
+          (const void* sendbuff, void* recvbuff, const size_t* recvcounts, tcDataType_t type, tcRedOp_t op,
+           tcComm_t comm, tcStream_t stream)) {
+  return WithComm("tcReduceScatterV", comm, [&](Communicator& found) {
+    return ReduceScatterV(sendbuff, recvbuff, recvcounts, type, op, found, stream);
+  });
 }
 
 TC_EXPORT(tcResult_t, tcAllToAllV,
-          (const void*, const size_t*, const size_t*, void*, const size_t*, const size_t*, tcDataType_t, tcComm_t comm,
-           tcStream_t stream)) {
-  return NotBuiltYet("tcAllToAllV", tcOpAllToAllV, comm, stream);
+          (const void* sendbuff, const size_t* sendcounts, const size_t* sdispls, void* recvbuff,
+           const size_t* recvcounts, const size_t* rdispls, tcDataType_t type, tcComm_t comm, tcStream_t stream)) {
+  return WithComm("tcAllToAllV", comm, [&](Communicator& found) {
+    return AllToAllV(sendbuff, sendcounts, sdispls, recvbuff, recvcounts, rdispls, type, found, stream);
+  });
 }
 
 TC_EXPORT(tcResult_t, tcFusedAllGatherGemm,

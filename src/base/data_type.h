@@ -1,4 +1,4 @@
-// Sizes and names of tcDataType_t and the names of operators.
+// Sizes and names of tcDataType_t and the names of reductions and operators.
 #pragma once
 
 #include <cstddef>
@@ -37,6 +37,11 @@ constexpr const char* TypeName(tcDataType_t type) {
   return type >= tcInt8 && type <= tcFloat8e5m2 ? kNames[type] : "no type";
 }
 
+constexpr const char* ReductionName(tcRedOp_t op) {
+  constexpr const char* kNames[] = {"sum", "prod", "max", "min", "avg"};
+  return op >= tcSum && op <= tcAvg ? kNames[op] : "no reduction";
+}
+
 constexpr const char* OpName(tcOp_t op) {
   switch (op) {
     case tcOpBarrier:
@@ -70,6 +75,10 @@ constexpr const char* OpName(tcOp_t op) {
     default:
       return "no operator";
   }
+}
+
+constexpr bool IsReduction(tcOp_t op) {
+  return op == tcOpReduceScatter || op == tcOpAllReduce || op == tcOpReduceScatterV;
 }
 
 }  // namespace tc

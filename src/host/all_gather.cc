@@ -2,68 +2,72 @@
 #include <cstring>
 
 #include "host/backend.h"
-#include "host/epoch.h"
-#include "host/exchange.h"
+#include "host/gather.h"
 #include "host/operators.h"
 #include "order/shape.h"
+#include "protocol/cpu_memory.h"
 #include "protocol/epoch.h"
 
 namespace tc::host {
-namespace {
 
-// Bytes [first, first + bytes) of every rank's block.
-Status GatherSlab(const Epoch& epoch, const Windows& windows, const AllGatherProblem& problem, size_t first,
-                  size_t bytes) {
+Destination GatherDestination(const Windows& windows, const AllGatherVProblem& problem) {
+  // Peers know where their blocks go only when they lie as they do everywhere.
+  return problem.packed ? Communicator::Locate(windows, problem.recv, problem.blocks.total()) : Destination{};
+}
+
+Status GatherSlab(const Epoch& epoch, const Windows& windows, const AllGatherVProblem& problem, const Slab& slab) {
   TC_RETURN_IF_ERROR(CheckDestinations(epoch, windows));
   const RankView& view = epoch.comm.view();
-  const Shards blocks = EvenShards(bytes * view.n_ranks, view.n_ranks);
-  const size_t chunk_bytes = HostChunkBytes(bytes);
-  const auto length = [&](int chunk) { return std::min(chunk_bytes, bytes - chunk * chunk_bytes); };
-  const auto* send = static_cast<const std::byte*>(problem.send) + first;
-  auto* recv = static_cast<std::byte*>(problem.recv);
-  const auto place = [&](int producer) { return recv + producer * problem.bytes + first; };
-  const bool staged = epoch.destination(view.rank).window < 0;
+  const auto skipped = [&](int rank) { return slab.first[rank] - problem.blocks.begin[rank]; };
+  const auto place = [&](int rank) {
+    return static_cast<std::byte*>(problem.recv) + problem.place[rank] + skipped(rank);
+  };
+  const auto* send = static_cast<const std::byte*>(problem.send) + skipped(view.rank);
+  const uint64_t own = slab.packed.rows(view.rank);
+  if (own > 0 && place(view.rank) != send) std::memcpy(place(view.rank), send, own);
 
-  if (bytes > 0 && place(view.rank) != send) std::memcpy(place(view.rank), send, bytes);
-  const auto push = [&](int peer, int chunk) {
+  Traffic traffic;
+  for (int peer = 0; peer < view.n_ranks; ++peer) {
     const Destination& destination = epoch.destination(peer);
-    std::byte* block = destination.window < 0 ? view.workspace[peer] + view.rank * bytes
-                                              : FindWindow(windows, destination.window)->base[peer] +
-                                                    destination.offset + view.rank * problem.bytes + first;
-    std::memcpy(block + chunk * chunk_bytes, send + chunk * chunk_bytes, length(chunk));
-    epoch.comm.counters().bytes_sent += length(chunk);
-  };
-  const auto arrived = [&](int producer, int chunk) {
-    epoch.comm.counters().bytes_received += length(chunk);
+    traffic.source[peer] = send;
+    traffic.target[peer] = destination.window < 0 ? view.workspace[peer] + slab.packed.begin[view.rank]
+                                                  : InWindow(windows, destination, peer) + slab.first[view.rank];
+    traffic.to[peer].bytes = own;
+    traffic.from[peer].bytes = slab.packed.rows(peer);
+    traffic.first = std::max(traffic.first, skipped(peer));
+  }
+  const bool staged = epoch.destination(view.rank).window < 0;
+  TC_RETURN_IF_ERROR(ExchangeBytes(epoch, traffic, [&](int producer, const RowRange& range) {
     if (!staged) return;
-    std::memcpy(place(producer) + chunk * chunk_bytes,
-                view.workspace[view.rank] + producer * bytes + chunk * chunk_bytes, length(chunk));
-  };
-  const auto name = [&](int, int chunk) {
-    return Format("bytes %zu-%zu", first + chunk * chunk_bytes, first + chunk * chunk_bytes + length(chunk) - 1);
-  };
-  TC_RETURN_IF_ERROR(ExchangeChunks(epoch, {blocks, chunk_bytes}, push, arrived, name));
+    std::memcpy(place(producer) + range.begin, view.workspace[view.rank] + slab.packed.begin[producer] + range.begin,
+                range.end - range.begin);
+  }));
   LeaveEpoch<CpuMemory>(view.own().local, epoch.number, 1, 0);
   return {};
 }
 
-}  // namespace
+Status LaunchAllGatherV(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
+                        const AllGatherVProblem& problem, size_t slab_bytes) {
+  const std::shared_ptr<const Windows> windows = comm.windows();
+  EntryRecord record = EntryOfShape(shape);
+  record.destination = GatherDestination(*windows, problem);
+  return static_cast<HostBackend&>(comm.backend()).Launch(stream, [=, &comm] {
+    const uint64_t slabs = std::max<uint64_t>(SlabCount(problem.blocks, slab_bytes), 1);
+    for (uint64_t index = 0; index < slabs; ++index) {
+      const Slab slab = SlabAt(problem.blocks, slab_bytes, index);
+      const auto body = [&](const Epoch& epoch) { return GatherSlab(epoch, *windows, problem, slab); };
+      if (RunEpoch(comm, record, body) != EpochEnd::kDone) return;
+    }
+    ++comm.counters().ops;
+  });
+}
 
 Status LaunchAllGather(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
                        const AllGatherProblem& problem, size_t slab_bytes) {
-  const std::shared_ptr<const Windows> windows = comm.windows();
-  EntryRecord record = EntryOfShape(shape);
-  record.destination = Communicator::Locate(*windows, problem.recv, problem.bytes * comm.n_ranks());
-  return static_cast<HostBackend&>(comm.backend()).Launch(stream, [=, &comm] {
-    size_t first = 0;
-    do {
-      const size_t bytes = std::min(slab_bytes, problem.bytes - first);
-      const auto body = [&](const Epoch& epoch) { return GatherSlab(epoch, *windows, problem, first, bytes); };
-      if (RunEpoch(comm, record, body) != EpochEnd::kDone) return;
-      first += bytes;
-    } while (first < problem.bytes);
-    ++comm.counters().ops;
-  });
+  AllGatherVProblem blocks{
+      .send = problem.send, .recv = problem.recv, .blocks = EvenShards(problem.bytes * comm.n_ranks(), comm.n_ranks())};
+  std::copy_n(blocks.blocks.begin, comm.n_ranks(), blocks.place);
+  return LaunchAllGatherV(comm, stream, shape, blocks, slab_bytes);
 }
 
 }  // namespace tc::host

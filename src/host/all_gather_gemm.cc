@@ -66,7 +66,7 @@ class GatherGemmSlab {
     OpenGates<CpuMemory>(local_, signals_.padding().begin, signals_.padding().end);
     OpenGates<CpuMemory>(local_, packed.begin[view_.rank], packed.begin[view_.rank + 1]);
     return ExchangeChunks(
-        epoch_, signals_, [&](int peer, int chunk) { Push(peer, chunk); },
+        epoch_, CountChunks(signals_, view_.rank), [&](int peer, int chunk) { Push(peer, chunk); },
         [&](int producer, int chunk) { Arrive(producer, chunk); },
         [&](int producer, int chunk) {
           const RowRange rows = signals_.rows(producer, chunk);
@@ -92,7 +92,7 @@ class GatherGemmSlab {
   std::byte* RowAt(int peer, uint64_t row) const {
     const Destination& destination = epoch_.destination(peer);
     if (destination.window < 0) return StagedRow(peer, row);
-    return FindWindow(windows_, destination.window)->base[peer] + destination.offset +
+    return InWindow(windows_, destination, peer) +
            (row - slab_.packed.begin[view_.rank] + slab_.first[view_.rank]) * row_bytes_;
   }
 

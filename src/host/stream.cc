@@ -1,5 +1,6 @@
 #include "host/stream.h"
 
+#include <cfenv>
 #include <utility>
 
 namespace tc::host {
@@ -30,6 +31,8 @@ void Stream::Synchronize() {
 }
 
 void Stream::Run() {
+  // A thread inherits rounding and flushing of subnormals from its maker. Results must not depend on who called.
+  std::fesetenv(FE_DFL_ENV);
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return closing_ || !tasks_.empty(); });

@@ -1,5 +1,7 @@
 #include "host/thread_team.h"
 
+#include <cfenv>
+
 namespace tc::host {
 
 ThreadTeam::~ThreadTeam() {
@@ -31,6 +33,7 @@ void ThreadTeam::Run(const std::function<void()>& work) {
 }
 
 void ThreadTeam::Help() {
+  std::fesetenv(FE_DFL_ENV);  // as the stream's thread does
   uint64_t seen = 0;
   std::unique_lock lock(mutex_);
   while (true) {

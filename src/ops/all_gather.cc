@@ -29,8 +29,7 @@ Status AllGather(const void* sendbuff, void* recvbuff, size_t sendcount, tcDataT
   Status checked = Check(sendbuff, recvbuff, sendcount, type, comm);
   if (checked.ok()) checked = ChooseKernel(tcOpAllGather, type, tcPlaneAuto, comm.backend().name(), &row);
   uint64_t slab_bytes = 0;
-  if (checked.ok()) checked = ChooseSlab(comm.settings().workspace_bytes, comm.n_ranks(), 16, &slab_bytes);
-  if (checked.ok() && comm.n_ranks() > 1) slab_bytes *= 16;
+  if (checked.ok()) checked = ChooseSlabBytes(comm.settings().workspace_bytes, comm.n_ranks(), &slab_bytes);
   return Issue(checked, row,
                {.comm = comm,
                 .stream = stream,

@@ -167,6 +167,7 @@ Status OperatorSupported(const Communicator& comm, const tcOpDesc_t& desc) {
   if (desc.op < tcOpBarrier || desc.op > tcOpMoeCombine) {
     return Error(tcInvalidArgument, "op %d is no tcOp_t", desc.op);
   }
+  if (desc.op > tcOpBarrier && desc.op <= tcOpAllToAllV) return CollectiveSupported(comm, desc);
   const tcDataType_t type = desc.op == tcOpBarrier ? tcInt8 : desc.type;
   TC_RETURN_IF_ERROR(CheckType(type));
   const KernelRow* row = nullptr;

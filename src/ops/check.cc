@@ -11,6 +11,16 @@ Status CheckType(tcDataType_t type) {
   return {};
 }
 
+Status CheckReduction(tcRedOp_t op) {
+  if (op < tcSum || op > tcAvg) return Error(tcInvalidArgument, "op %d is no tcRedOp_t", op);
+  return {};
+}
+
+Status CheckRoot(int root, int n_ranks) {
+  if (root >= 0 && root < n_ranks) return {};
+  return Error(tcInvalidArgument, "root is %d; the ranks are 0 to %d", root, n_ranks - 1);
+}
+
 Status CheckBuffer(const char* name, const void* ptr, size_t elements, tcDataType_t type) {
   if (elements == 0) return {};
   if (ptr == nullptr) return Error(tcInvalidArgument, "%s is NULL but holds %zu elements", name, elements);

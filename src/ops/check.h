@@ -9,6 +9,12 @@ namespace tc {
 // An element type that exists.
 Status CheckType(tcDataType_t type);
 
+// A reduction that exists.
+Status CheckReduction(tcRedOp_t op);
+
+// A rank of the communicator.
+Status CheckRoot(int root, int n_ranks);
+
 // A buffer of `elements` > 0: not NULL, aligned to its element. Nothing is asked of an empty one.
 Status CheckBuffer(const char* name, const void* ptr, size_t elements, tcDataType_t type);
 

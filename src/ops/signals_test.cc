@@ -38,7 +38,8 @@ enum class Gathered { kNowhere, kPlain, kWindow };
 struct Operator {
   tcOp_t op = tcOpBarrier;
   bool refused = false;      // by the last rank
-  std::vector<size_t> rows;  // of each rank; of a plain all-gather: bytes
+  std::vector<size_t> rows;  // of each rank; of collectives: bytes, of those that reduce elements
+  bool one_shot = false;
   size_t n = 0, k = 0;
   uint64_t slab = UINT64_MAX;
   Gathered gathered = Gathered::kNowhere;
@@ -52,6 +53,27 @@ Operator DrawGather(std::mt19937& random, int n_ranks) {
           .rows = std::vector<size_t>(n_ranks, bytes),
           .slab = random() % 2 == 0 ? UINT64_MAX : bytes / 3 + 1,
           .gathered = random() % 2 == 0 ? Gathered::kPlain : Gathered::kWindow};
+}
+
+// Those that only the host backend has. Of an all-to-all, rows are what rank 0 sends; see PairBytes.
+Operator DrawCollective(std::mt19937& random, int n_ranks) {
+  constexpr tcOp_t kOps[] = {tcOpBroadcast, tcOpAllGatherV, tcOpReduceScatterV, tcOpAllReduce, tcOpAllToAllV};
+  Operator drawn{.op = kOps[random() % 5], .rows = std::vector<size_t>(n_ranks)};
+  const size_t most = random() % 4 == 0 ? kBufferBytes / n_ranks / 4 : 3000;
+  for (size_t& rows : drawn.rows) rows = random() % 4 == 0 ? 0 : random() % (most + 1);
+  if (drawn.op == tcOpBroadcast) {
+    const size_t root = random() % n_ranks;
+    for (int rank = 0; rank < n_ranks; ++rank) drawn.rows[rank] *= rank == static_cast<int>(root) ? 1 : 0;
+  }
+  drawn.one_shot = drawn.op == tcOpAllReduce && ReducesInOneShot(drawn.rows[0] * 4, n_ranks, kTestWorkspace);
+  drawn.slab = random() % 2 == 0 ? UINT64_MAX : most * 4 / 3 / 16 * 16 + 16;
+  if (drawn.one_shot) drawn.slab = UINT64_MAX;
+  drawn.gathered = random() % 2 == 0 ? Gathered::kPlain : Gathered::kWindow;
+  return drawn;
+}
+
+size_t PairBytes(const Operator& drawn, int from, int to) {
+  return drawn.rows[(static_cast<size_t>(from) * 3 + to) % drawn.rows.size()];
 }
 
 Operator DrawGemm(std::mt19937& random, int n_ranks) {
@@ -80,8 +102,14 @@ Operator DrawLargeGemm(std::mt19937& random, int n_ranks) {
 
 Operator Draw(std::mt19937& random, int n_ranks, int number) {
   Operator drawn;
-  switch (random() % 8) {
+  switch (random() % 12) {
     case 0:
+      break;
+    case 8:
+    case 9:
+    case 10:
+    case 11:
+      if (!OnGpu()) drawn = DrawCollective(random, n_ranks);
       break;
     case 1:
     case 2:
@@ -121,6 +149,27 @@ class Expected {
         }
         if (signals.raises(rank_, peer, chunk) > 0) sent_ += bytes(rank_, peer, chunk);
       }
+    }
+  }
+
+  // One in which `from` moves bytes(from, to) to `to`.
+  template <class Bytes>
+  void Move(const Bytes& bytes) {
+    Meet();
+    for (int peer = 0; peer < n_ranks_; ++peer) {
+      if (peer == rank_) continue;
+      const PairSignals arriving{bytes(peer, rank_)};
+      for (int chunk = 0; chunk < arriving.chunks(); ++chunk) watermark_[peer][chunk] = epoch_;
+      received_ += arriving.bytes;
+      sent_ += bytes(rank_, peer);
+    }
+  }
+
+  // One in which the ranks tell each other something that is no payload.
+  void Tell() {
+    Meet();
+    for (int peer = 0; peer < n_ranks_; ++peer) {
+      if (peer != rank_) watermark_[peer][0] = epoch_;
     }
   }
 
@@ -235,6 +284,19 @@ class Rank {
       launch.problem = Error(tcInvalidArgument, "the test wants it so");
     } else if (drawn.op == tcOpAllGather) {
       launch.problem = AllGatherProblem{send_, GatheredTo(drawn), drawn.rows[0]};
+    } else if (drawn.op == tcOpBroadcast || drawn.op == tcOpAllGatherV) {
+      AllGatherVProblem problem{
+          .send = send_, .recv = GatheredTo(drawn), .blocks = GivenShards(drawn.rows.data(), comm_.n_ranks())};
+      std::copy_n(problem.blocks.begin, comm_.n_ranks(), problem.place);
+      launch.problem = problem;
+    } else if (drawn.op == tcOpReduceScatterV) {
+      launch.problem = ReduceScatterProblem{
+          .send = send_, .recv = GatheredTo(drawn), .blocks = GivenShards(drawn.rows.data(), comm_.n_ranks())};
+    } else if (drawn.op == tcOpAllReduce) {
+      launch.problem = AllReduceProblem{
+          .send = send_, .recv = GatheredTo(drawn), .count = drawn.rows[0], .one_shot = drawn.one_shot};
+    } else if (drawn.op == tcOpAllToAllV) {
+      launch.problem = AllToAll(drawn);
     } else if (drawn.op == tcOpAllGatherGemm) {
       launch.problem = AllGatherGemmProblem{.a = send_,
                                             .b = b_,
@@ -255,9 +317,42 @@ class Rank {
     return drawn.gathered == Gathered::kNowhere ? nullptr : drawn.gathered == Gathered::kPlain ? plain_ : window_;
   }
 
+  AllToAllProblem AllToAll(const Operator& drawn) const {
+    AllToAllProblem problem{.send = send_, .recv = GatheredTo(drawn), .uneven = true};
+    for (int peer = 1; peer <= comm_.n_ranks(); ++peer) {
+      problem.blocks.sends[peer - 1] = PairBytes(drawn, comm_.rank(), peer - 1);
+      problem.blocks.expects[peer - 1] = PairBytes(drawn, peer - 1, comm_.rank());
+      if (peer == comm_.n_ranks()) break;
+      problem.send_place[peer] = problem.send_place[peer - 1] + problem.blocks.sends[peer - 1];
+      problem.blocks.place[peer] = problem.blocks.place[peer - 1] + problem.blocks.expects[peer - 1];
+    }
+    return problem;
+  }
+
+  void ExpectCollective(const Operator& drawn) {
+    const bool reduces = drawn.op == tcOpReduceScatterV || drawn.op == tcOpAllReduce;
+    const size_t unit = reduces ? 4 : 1;
+    const Shards shards = drawn.op == tcOpAllReduce ? EvenShards(drawn.rows[0], comm_.n_ranks())
+                                                    : GivenShards(drawn.rows.data(), comm_.n_ranks());
+    if (drawn.one_shot) return expected_.Move([&](int, int) { return drawn.rows[0] * unit; });
+    const bool all_to_all = drawn.op == tcOpAllToAllV;
+    if (all_to_all) expected_.Tell();
+    // All ranks' rows are pairs' in an all-to-all, so the largest is the same.
+    for (uint64_t index = 0; index < std::max<uint64_t>(SlabCount(shards, drawn.slab / unit), 1); ++index) {
+      const auto part = [&](uint64_t whole) {
+        return std::min(drawn.slab / unit, whole - std::min(whole, index * (drawn.slab / unit))) * unit;
+      };
+      if (reduces) expected_.Move([&](int, int to) { return part(shards.rows(to)); });
+      if (all_to_all) expected_.Move([&](int from, int to) { return part(PairBytes(drawn, from, to)); });
+      if (!reduces && !all_to_all) expected_.Move([&](int from, int) { return part(shards.rows(from)); });
+      if (drawn.op == tcOpAllReduce) expected_.Move([&](int from, int) { return part(shards.rows(from)); });
+    }
+  }
+
   void Expect(const Operator& drawn) {
     if (drawn.op == tcOpBarrier) return expected_.Meet(comm_.n_ranks() - (drawn.refused ? 1 : 0));
     if (drawn.refused) return expected_.Meet();  // further slabs are left out
+    if (drawn.op != tcOpAllGather && drawn.op != tcOpAllGatherGemm) return ExpectCollective(drawn);
     const Shards shards = GivenShards(drawn.rows.data(), comm_.n_ranks());
     const bool gemm = drawn.op == tcOpAllGatherGemm;
     for (uint64_t index = 0; index < std::max<uint64_t>(SlabCount(shards, drawn.slab), 1); ++index) {

@@ -36,6 +36,23 @@ TEST(Shards, EvenOnesDoNotOverflow) {
   EXPECT_EQ(shards.rows(0), uint64_t{1} << 60);
 }
 
+TEST(Shards, InSmallerUnitsAreTheSameOnes) {
+  const size_t given[] = {5, 0, 23, 1};
+  const size_t bytes[] = {20, 0, 92, 4};
+  const Shards scaled = InUnits(GivenShards(given, 4), 4);
+  const Shards expected = GivenShards(bytes, 4);
+  EXPECT_EQ(scaled.n_ranks, 4);
+  for (int rank = 0; rank <= 4; ++rank) EXPECT_EQ(scaled.begin[rank], expected.begin[rank]);
+}
+
+TEST(Slabs, AreAsManyAsTheLargestShardNeeds) {
+  const size_t given[] = {5, 0, 23, 1};
+  EXPECT_EQ(SlabCount(GivenShards(given, 4), 23), 1u);
+  EXPECT_EQ(SlabCount(GivenShards(given, 4), 22), 2u);
+  EXPECT_EQ(SlabCount(GivenShards(given, 4), UINT64_MAX), 1u);
+  EXPECT_EQ(SlabCount(EvenShards(0, 4), UINT64_MAX), 0u);
+}
+
 TEST(Slabs, TogetherHoldEveryRowOnceAndKnowItsOwner) {
   const size_t given[] = {5, 0, 23, 1};
   const Shards shards = GivenShards(given, 4);
@@ -110,6 +127,11 @@ TEST(Shapes, DifferInWhatRanksMustAgreeOn) {
   EXPECT_FALSE(SameShape(shape, other));
   EXPECT_EQ(DescribeShape(other), "tcFusedAllGatherGemm(m=1, n=2, k=4, float)");
   EXPECT_EQ(DescribeShape({.op = tcOpAllGather, .type = tcInt8, .m = 9}), "tcAllGather(count=9, int8)");
+  EXPECT_EQ(DescribeShape({.op = tcOpReduceScatterV, .type = tcInt8, .m = 9, .n = tcMin}),
+            "tcReduceScatterV(count=9, int8, min)");
+  EXPECT_EQ(DescribeShape({.op = tcOpBroadcast, .type = tcInt8, .m = 9, .n = 3}), "tcBroadcast(count=9, int8, root=3)");
+  EXPECT_EQ(DescribeShape({.op = tcOpAllToAllV, .type = tcInt8}), "tcAllToAllV(int8)");
+  EXPECT_EQ(DescribeShape({.op = tcOpBarrier}), "tcBarrier");
   const size_t a[] = {1, 2};
   const size_t b[] = {2, 1};
   EXPECT_NE(ShardDigest(GivenShards(a, 2)), ShardDigest(GivenShards(b, 2)));

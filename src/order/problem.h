@@ -16,6 +16,51 @@ struct AllGatherProblem {
   size_t bytes = 0;
 };
 
+// Every rank's block goes to the same place of everybody's `recv`: blocks of uneven sizes, or one rank's alone, which
+// is a broadcast.
+struct AllGatherVProblem {
+  const void* send = nullptr;
+  void* recv = nullptr;
+  Shards blocks = {};              // in bytes, one behind the other
+  uint64_t place[kMaxRanks] = {};  // where each block starts in this rank's recv, in bytes
+  bool packed = true;              // place is blocks.begin
+};
+
+// Every rank has a partial of every block; rank r's `recv` becomes the reduction of block r.
+struct ReduceScatterProblem {
+  const void* send = nullptr;
+  void* recv = nullptr;
+  Shards blocks = {};  // in elements
+  tcDataType_t type = tcFloat32;
+  tcRedOp_t op = tcSum;
+};
+
+// Everybody's `recv` becomes the reduction of all `send`.
+struct AllReduceProblem {
+  const void* send = nullptr;
+  void* recv = nullptr;
+  size_t count = 0;
+  tcDataType_t type = tcFloat32;
+  tcRedOp_t op = tcSum;
+  bool one_shot = false;  // everybody reduces everything, else each its slice
+};
+
+// What a rank knows about its blocks in an all-to-all, in bytes.
+struct ExchangedBlocks {
+  uint64_t sends[kMaxRanks] = {};    // to each rank
+  uint64_t expects[kMaxRanks] = {};  // of each rank
+  uint64_t place[kMaxRanks] = {};    // in its recv, of what it expects
+};
+
+struct AllToAllProblem {
+  const void* send = nullptr;
+  void* recv = nullptr;
+  ExchangedBlocks blocks = {};
+  uint64_t send_place[kMaxRanks] = {};
+  size_t element_bytes = 1;
+  bool uneven = false;  // no rank knows the others' blocks, so they tell each other first
+};
+
 // Parts of a fused operator. Users run all of them; tests run one alone and look at what it left.
 enum Stage : uint32_t {
   kStageMove = 1,     // rows go to the peers, and into gatheredA

@@ -31,10 +31,14 @@ inline std::string DescribeShape(const OperatorShape& shape) {
   words += "(";
   if (shape.op >= tcOpAllGatherGemm) {
     words += "m=" + text(shape.m) + ", n=" + text(shape.n) + ", k=" + text(shape.k);
-  } else {
+  } else if (shape.op != tcOpAllToAllV) {  // whose counts are each pair's own
     words += "count=" + text(shape.m);
   }
-  return words + ", " + TypeName(shape.type) + ")";
+  if (words.back() != '(') words += ", ";
+  words += TypeName(shape.type);
+  if (IsReduction(shape.op)) words += std::string(", ") + ReductionName(static_cast<tcRedOp_t>(shape.n));
+  if (shape.op == tcOpBroadcast) words += ", root=" + text(shape.n);
+  return words + ")";
 }
 
 // What a rank enters an operator with when it wants no data: it only meets, or staged data is all there is.
@@ -56,7 +60,8 @@ inline EntryRecord EntryOfRefusal(const OperatorShape& shape, const Status& why)
 inline Status ShapeMismatch(const OperatorShape& first, int peer, const OperatorShape& other, Sequence number) {
   std::string here = DescribeShape(first);
   const std::string there = DescribeShape(other);
-  if (here == there) here += " with other rowsPerRank or options";
+  if (here == there)
+    here += first.op >= tcOpAllGatherGemm ? " with other rowsPerRank or options" : " with other counts";
   return Error(tcInvalidUsage,
                "rank 0 called %s, rank %d called %s; operator %llu of a communicator must be the same on all ranks",
                here.c_str(), peer, there.c_str(), static_cast<unsigned long long>(number));

@@ -40,6 +40,13 @@ inline Shards GivenShards(const size_t* rows_per_rank, int n_ranks) {
   return shards;
 }
 
+// The same shards in units of which a row has `units`.
+inline Shards InUnits(const Shards& shards, uint64_t units) {
+  Shards scaled{.n_ranks = shards.n_ranks};
+  for (int rank = 0; rank < shards.n_ranks; ++rank) scaled.begin[rank + 1] = shards.begin[rank + 1] * units;
+  return scaled;
+}
+
 // Slab s holds rows [s * slab_rows, (s + 1) * slab_rows) of every rank's shard, packed one rank behind the other.
 struct Slab {
   Shards packed;                   // places in the slab
@@ -54,7 +61,7 @@ struct Slab {
 };
 
 inline uint64_t SlabCount(const Shards& shards, uint64_t slab_rows) {
-  return (shards.largest() + slab_rows - 1) / slab_rows;
+  return shards.largest() / slab_rows + (shards.largest() % slab_rows != 0);
 }
 
 inline Slab SlabAt(const Shards& shards, uint64_t slab_rows, uint64_t index) {

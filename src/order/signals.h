@@ -1,5 +1,5 @@
-// Who signals what in one epoch of an operator that gathers, how often, and which rows that stands for: one set of
-// formulas for the kernels, the host backend and the tests.
+// Who signals what in one epoch of an operator, how often, and which rows or bytes that stands for: one set of formulas
+// for the kernels, the host backend and the tests.
 #pragma once
 
 #include <cstdint>
@@ -62,6 +62,20 @@ struct GatherSignals {
     const uint64_t from = packed.begin[producer];
     const uint64_t to = packed.begin[producer + 1];
     return {begin > from ? begin : from, end < to ? end : to};
+  }
+};
+
+// An operator in which each pair of ranks moves bytes of its own: `bytes` from one producer to one consumer. Both know
+// them, so both cut them alike.
+struct PairSignals {
+  uint64_t bytes;
+
+  uint64_t chunk_bytes() const { return HostChunkBytes(bytes); }
+  // The chunks, for each of which the producer raises the consumer's watermark once.
+  int chunks() const { return ChunkCount(bytes, chunk_bytes()); }
+  RowRange range(int chunk) const {
+    const uint64_t begin = chunk * chunk_bytes();
+    return {begin, begin + chunk_bytes() < bytes ? begin + chunk_bytes() : bytes};
   }
 };
 

@@ -257,6 +257,23 @@ void CompareBytes(const std::vector<uint64_t>& sizes, uint64_t smallest, const C
   }
 }
 
+TEST(Signals, OfAPairCoverEachByteOnce) {
+  std::mt19937 random(5);
+  std::vector<uint64_t> sizes{0, 1, 262143, 262144, 262145, (uint64_t{256} << 20) + 1, uint64_t{3} << 30};
+  for (int i = 0; i < 40; ++i) sizes.push_back(random() % (uint64_t{1} << (10 + i / 2)));
+  for (const uint64_t bytes : sizes) {
+    const PairSignals signals{bytes};
+    uint64_t at = 0;
+    for (int chunk = 0; chunk < signals.chunks(); ++chunk) {
+      ASSERT_EQ(signals.range(chunk).begin, at);
+      ASSERT_GT(signals.range(chunk).end, at);
+      at = signals.range(chunk).end;
+    }
+    ASSERT_EQ(at, bytes);
+    ASSERT_LE(signals.chunks(), kMaxChunks);
+  }
+}
+
 TEST(Signals, OfBytesCoverEachOnce) {
   std::mt19937 random(3);
   std::vector<uint64_t> sizes{0, 1, 16383, 16384, 16385, 262144, 262145, (uint64_t{256} << 20) + 1, uint64_t{3} << 30};

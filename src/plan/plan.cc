@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/data_type.h"
@@ -40,6 +41,18 @@ Status ChooseSlab(size_t workspace_bytes, int n_ranks, size_t unit_bytes, uint64
                  workspace_bytes, n_ranks, unit_bytes, unit_bytes * n_ranks);
   }
   return {};
+}
+
+Status ChooseSlabBytes(size_t workspace_bytes, int n_ranks, uint64_t* bytes) {
+  constexpr size_t kUnit = 16;  // a multiple of every element
+  TC_RETURN_IF_ERROR(ChooseSlab(workspace_bytes, n_ranks, kUnit, bytes));
+  if (n_ranks > 1) *bytes *= kUnit;
+  return {};
+}
+
+bool ReducesInOneShot(size_t bytes, int n_ranks, size_t workspace_bytes) {
+  constexpr size_t kMost = size_t{128} << 10;  // to move from each rank, about what a second epoch costs
+  return n_ranks == 1 || bytes <= std::min(kMost, workspace_bytes) / n_ranks / 16 * 16;
 }
 
 uint64_t MostGatedRows(int n_ranks) { return static_cast<uint64_t>(kMaxRowBlocks) * kGateRows / n_ranks; }

@@ -16,6 +16,12 @@ Status ChooseKernel(tcOp_t op, tcDataType_t type, tcPlane_t plane, const char* b
 // tcUnsupported when not even one fits, with the workspace that is needed.
 Status ChooseSlab(size_t workspace_bytes, int n_ranks, size_t unit_bytes, uint64_t* units);
 
+// The same in bytes, in units of 16. Everything, where a lone rank stages nothing.
+Status ChooseSlabBytes(size_t workspace_bytes, int n_ranks, uint64_t* bytes);
+
+// Whether every rank of an all-reduce of `bytes` reduces all of it: more to move, but one epoch instead of two.
+bool ReducesInOneShot(size_t bytes, int n_ranks, size_t workspace_bytes);
+
 // Rows of a shard that the gates of one epoch can count, besides what the workspace holds.
 uint64_t MostGatedRows(int n_ranks);
 

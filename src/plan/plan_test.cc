@@ -38,6 +38,29 @@ TEST(ChooseSlab, FitsEveryRankOrSaysWhatIsNeeded) {
   EXPECT_NE(status.sentence().find("240"), std::string::npos) << status.sentence();
 }
 
+TEST(ChooseSlab, GivesBytesThatAllElementsDivide) {
+  uint64_t bytes = 0;
+  ASSERT_TRUE(ChooseSlabBytes(1000, 3, &bytes).ok());
+  EXPECT_EQ(bytes, 320u);
+  ASSERT_TRUE(ChooseSlabBytes(1, 1, &bytes).ok());
+  EXPECT_EQ(bytes, UINT64_MAX);
+  EXPECT_EQ(ChooseSlabBytes(47, 3, &bytes).code(), tcUnsupported);
+}
+
+TEST(ReducesInOneShot, OnlyWhatEveryRankCanStageOfEveryOther) {
+  for (int n_ranks = 2; n_ranks <= kMaxRanks; ++n_ranks) {
+    for (const size_t workspace : {size_t{16} * kMaxRanks, size_t{1000}, size_t{1} << 28}) {
+      uint64_t slab = 0;
+      ASSERT_TRUE(ChooseSlabBytes(workspace, n_ranks, &slab).ok());
+      EXPECT_FALSE(ReducesInOneShot(slab + 1, n_ranks, workspace));
+      EXPECT_TRUE(ReducesInOneShot(0, n_ranks, workspace));
+    }
+    EXPECT_TRUE(ReducesInOneShot(8192, n_ranks, size_t{1} << 28));
+    EXPECT_FALSE(ReducesInOneShot(size_t{128} << 10, n_ranks, size_t{1} << 28));
+  }
+  EXPECT_TRUE(ReducesInOneShot(SIZE_MAX, 1, 0));
+}
+
 TEST(ChooseSlab, GatesCountEverySlab) {
   for (int n_ranks = 1; n_ranks <= kMaxRanks; ++n_ranks) {
     const uint64_t blocks = (MostGatedRows(n_ranks) * n_ranks + kGateRows - 1) / kGateRows;

@@ -9,6 +9,7 @@ namespace tc {
 namespace {
 
 constexpr uint32_t kAllTypes = (1u << (tcFloat8e5m2 + 1)) - 1;
+constexpr uint32_t kReducedTypes = kAllTypes & ~(1u << tcFloat8e4m3 | 1u << tcFloat8e5m2);
 constexpr uint32_t kGemmTypes = 1u << tcFloat32 | 1u << tcFloat16 | 1u << tcBfloat16;
 
 }  // namespace
@@ -22,6 +23,34 @@ const std::vector<KernelRow>& Registry() {
       {"host_all_gather_push", tcOpAllGather, "host", kAllTypes, tcPlanePush,
        [](const Launch& l) {
          return host::LaunchAllGather(l.comm, l.stream, l.shape, std::get<AllGatherProblem>(l.problem), l.slab);
+       }},
+      {"host_all_gather_v_push", tcOpAllGatherV, "host", kAllTypes, tcPlanePush,
+       [](const Launch& l) {
+         return host::LaunchAllGatherV(l.comm, l.stream, l.shape, std::get<AllGatherVProblem>(l.problem), l.slab);
+       }},
+      {"host_broadcast_push", tcOpBroadcast, "host", kAllTypes, tcPlanePush,
+       [](const Launch& l) {
+         return host::LaunchAllGatherV(l.comm, l.stream, l.shape, std::get<AllGatherVProblem>(l.problem), l.slab);
+       }},
+      {"host_reduce_scatter_push", tcOpReduceScatter, "host", kReducedTypes, tcPlanePush,
+       [](const Launch& l) {
+         return host::LaunchReduceScatter(l.comm, l.stream, l.shape, std::get<ReduceScatterProblem>(l.problem), l.slab);
+       }},
+      {"host_reduce_scatter_v_push", tcOpReduceScatterV, "host", kReducedTypes, tcPlanePush,
+       [](const Launch& l) {
+         return host::LaunchReduceScatter(l.comm, l.stream, l.shape, std::get<ReduceScatterProblem>(l.problem), l.slab);
+       }},
+      {"host_all_reduce_push", tcOpAllReduce, "host", kReducedTypes, tcPlanePush,
+       [](const Launch& l) {
+         return host::LaunchAllReduce(l.comm, l.stream, l.shape, std::get<AllReduceProblem>(l.problem), l.slab);
+       }},
+      {"host_all_to_all_push", tcOpAllToAll, "host", kAllTypes, tcPlanePush,
+       [](const Launch& l) {
+         return host::LaunchAllToAll(l.comm, l.stream, l.shape, std::get<AllToAllProblem>(l.problem), l.slab);
+       }},
+      {"host_all_to_all_v_push", tcOpAllToAllV, "host", kAllTypes, tcPlanePush,
+       [](const Launch& l) {
+         return host::LaunchAllToAll(l.comm, l.stream, l.shape, std::get<AllToAllProblem>(l.problem), l.slab);
        }},
       {"host_all_gather_gemm_push", tcOpAllGatherGemm, "host", kGemmTypes, tcPlanePush,
        [](const Launch& l) {

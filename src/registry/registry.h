@@ -18,7 +18,9 @@ struct Launch {
   Communicator& comm;
   tcStream_t stream;
   OperatorShape shape;
-  std::variant<std::monostate, Status, AllGatherProblem, AllGatherGemmProblem> problem;
+  std::variant<std::monostate, Status, AllGatherProblem, AllGatherVProblem, ReduceScatterProblem, AllReduceProblem,
+               AllToAllProblem, AllGatherGemmProblem>
+      problem;
   uint64_t slab = 0;  // what fits the workspace at a time: bytes of a block, rows of a shard
   int movers = 0;     // SMs that move data; 0: the kernel's default
 };
