@@ -23,8 +23,7 @@ __global__ __launch_bounds__(32) void MeetOnce(const __grid_constant__ cuda::Mee
     const auto entered = [&] { return HasEntered<DeviceMemory>(view, peer, epoch); };
     if constexpr (kWaiting == Waiting::kBounded) {
       const auto tell = [&](uint64_t waited_ns) { cuda::ReportLongWait(comm, p.entry.shape, epoch, peer, waited_ns); };
-      const WaitResult result =
-          WaitUntil<DeviceMemory>(entered, view, comm.entry_timeout_ns, cuda::kLongWaitNs, tell);
+      const WaitResult result = WaitUntil<DeviceMemory>(entered, view, comm.entry_timeout_ns, cuda::kLongWaitNs, tell);
       if (result != WaitResult::kReached) {
         const Sequence seen = EpochEntered<DeviceMemory>(view, peer, epoch);
         cuda::ReportStall(comm, result, p.entry.shape, epoch, peer, -1, -1, seen);
