@@ -562,6 +562,12 @@ TEST_F(CollectivesContract, BadArgumentsAreRefusedWithASentenceAndHarmNothing) {
                  "recvcounts is NULL");
     EXPECT_FAILS(tcAllToAllV(x, four, nullptr, y, three, nullptr, kType, comm, nullptr), tcInvalidArgument, "itself");
     EXPECT_FAILS(tcAllToAllV(x, four, nullptr, x, four, three, kType, comm, nullptr), tcInvalidArgument, "overlaps");
+    constexpr size_t kBeyond = size_t{1} << 61;  // more bytes than an address space has, and less than 2^63
+    EXPECT_FAILS(tcAllReduce(x, x, kBeyond, tcInt8, tcSum, comm, nullptr), tcInvalidArgument, "address");
+    const size_t far[] = {kBeyond};
+    EXPECT_FAILS(tcAllGatherV(x, y, four, far, tcInt8, comm, nullptr), tcInvalidArgument, "displs[0]");
+    const size_t none[] = {0};
+    TC_EXPECT_OK(tcAllGatherV(x, y, none, far, kType, comm, nullptr));  // where nothing goes does not matter
     tcResult_t state = tcInternalError;
     TC_EXPECT_OK(tcCommGetAsyncError(comm, &state));
     EXPECT_EQ(state, tcSuccess);

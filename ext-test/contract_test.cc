@@ -505,6 +505,32 @@ TEST_F(Contract, AWaitForARankThatComesLateIsWarnedAbout) {
   EXPECT_GE(std::count(heard.begin(), heard.end(), '\n'), 3) << heard;
 }
 
+// Each failed operator is reported by its own stream, with its own sentence.
+TEST_F(Contract, FailuresOnTwoStreamsAreBothReported) {
+  RunRanks(Launch::kThreads, 2, [](int rank, tcComm_t comm) {
+    std::vector<float> in(8, 1.0f), out(16, -1.0f);
+    OnDevice on_in(comm, in.data(), in.size() * sizeof(float));
+    OnDevice on_out(comm, out.data(), out.size() * sizeof(float));
+    tcStream_t other = nullptr;
+    TC_EXPECT_OK(tcStreamCreate(comm, &other));
+    Rendezvous();
+    TC_EXPECT_OK(tcAllGather(on_in.get(), on_out.get(), rank == 0 ? 4 : 5, tcFloat32, comm, TestStream()));
+    EXPECT_EQ(tcAllGather(rank == 0 ? nullptr : on_in.get(), on_out.get(), 8, tcFloat32, comm, other),
+              rank == 0 ? tcInvalidArgument : tcSuccess);
+    TC_EXPECT_OK(tcAllGather(on_in.get(), on_out.get(), rank == 0 ? 6 : 7, tcFloat32, comm, TestStream()));
+    EXPECT_FAILS(tcStreamSynchronize(comm, TestStream()), tcInvalidUsage, "count=4");
+    EXPECT_NE(std::string(tcGetLastError(comm)).find("count=5"), std::string::npos) << tcGetLastError(comm);
+    TC_EXPECT_OK(tcStreamSynchronize(comm, TestStream()));
+    if (rank == 1) {
+      EXPECT_FAILS(tcStreamSynchronize(comm, other), tcInvalidArgument, "rank 0 refused its call of tcAllGather");
+    }
+    TC_EXPECT_OK(tcStreamSynchronize(comm, other));
+    TC_EXPECT_OK(tcStreamDestroy(comm, other));
+    Rendezvous();
+    ExpectUsable(rank, comm);
+  });
+}
+
 // Nobody has to call anything to see the word.
 TEST_F(Contract, AnIdleRankLearnsOfAnAbortByItself) {
   RunRanks(Launch::kThreads, 2, [](int rank, tcComm_t comm) {

@@ -462,5 +462,45 @@ TEST_F(Faults, SigkillOfOneOfTwoProcesses) {
   std::printf("the survivors knew within %lld ms\n", static_cast<long long>(longest / 1000));
 }
 
+// An operator of many epochs, all of whose ranks have entered: its own limit holds, not the one for entering.
+TEST_F(Faults, APeerThatStopsInsideALongOperatorIsNoticedWithinTheOperatorsLimit) {
+  if (OnGpu()) GTEST_SKIP() << "kernels go on when their process is stopped";
+  tcConfig_t config = TestConfig();
+  config.workspaceBytes = size_t{8} << 10;
+  config.timeoutMs = 500;
+  tcUniqueId id;
+  TC_EXPECT_OK(tcGetUniqueId(&id));
+  Pipes pipes;
+  pid_t ranks[2];
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks[rank] = Fork([&] {
+      RunRank(2, id, rank, config, [&](int, tcComm_t comm) {
+        std::vector<float> values(size_t{16} << 20, 1.0f);
+        TC_EXPECT_OK(tcAllReduce(values.data(), values.data(), values.size(), tcFloat32, tcSum, comm, TestStream()));
+        pipes.running.Send(rank);
+        const tcResult_t ended = tcStreamSynchronize(comm, TestStream());
+        if (rank == 1) return;  // it is killed before
+        EXPECT_EQ(ended, tcTimeout) << tcGetLastError(comm);
+        EXPECT_NE(std::string(tcGetLastError(comm)).find("waited 0.5 s for rank 1"), std::string::npos)
+            << tcGetLastError(comm);
+      });
+      std::fflush(nullptr);
+      ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+    });
+  }
+  pipes.running.CloseWriter();
+  int running = 0;
+  for (int rank = 0; rank < 2; ++rank) EXPECT_TRUE(pipes.running.Receive(&running));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(::kill(ranks[1], SIGSTOP), 0);
+  const int64_t stopped = NowUs();
+  int status = 0;
+  EXPECT_EQ(::waitpid(ranks[0], &status, 0), ranks[0]);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_LT(NowUs() - stopped, 20'000'000);
+  EXPECT_EQ(::kill(ranks[1], SIGKILL), 0);
+  EXPECT_EQ(::waitpid(ranks[1], &status, 0), ranks[1]);
+}
+
 }  // namespace
 }  // namespace tc::test

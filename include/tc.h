@@ -12,7 +12,11 @@
  *    in the same order on every rank; a rejected call counts as the call, and makes the same operator of the other
  *    ranks fail with its sentence.
  *  - tcInvalidArgument, tcInvalidUsage and tcUnsupported have no effect and leave the communicator usable. Every other
- *    error but tcInProgress ends it: only the error getters, tcCommAbort and tcCommDestroy are then of use.
+ *    error but tcInProgress ends it: only the error getters, tcCommAbort and tcCommDestroy are then of use. So does
+ *    tcInvalidUsage where it is found while operators run: two of one communicator at the same time in graphs, or a
+ *    registration that one rank made before an operator and another behind it.
+ *  - An operator that fails after its call, because a peer refused it or called another, fails on every rank and has no
+ *    effect; tcStreamSynchronize of its stream, or tcCommGetAsyncError, reports it once.
  *  - A communicator is driven by one thread at a time; tcCommAbort and the error getters may run beside other calls.
  *  - A child made by fork cannot use its parent's communicators, and must not use the library at all when another
  * thread of the parent was inside it at the fork.

@@ -26,7 +26,7 @@ __global__ __launch_bounds__(32) void MeetOnce(const __grid_constant__ cuda::Mee
       const WaitResult result = WaitUntil<DeviceMemory>(entered, view, comm.entry_timeout_ns, cuda::kLongWaitNs, tell);
       if (result != WaitResult::kReached) {
         const Sequence seen = EpochEntered<DeviceMemory>(view, peer, epoch);
-        cuda::ReportStall(comm, result, p.entry.shape, epoch, peer, -1, -1, seen);
+        cuda::ReportStall(comm, result, {.peer = peer, .shape = p.entry.shape, .epoch = epoch, .seen = seen});
       }
     } else {
       while (!entered()) {

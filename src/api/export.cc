@@ -46,6 +46,11 @@ tcResult_t Report(const char* function, const Status& status, Communicator* comm
   return status.code();
 }
 
+tcResult_t Handed(const Status& status) {
+  if (!status.ok()) thread_error.Set(status.sentence());
+  return status.code();
+}
+
 Status CheckOutput(const char* name, const void* ptr) {
   return ptr != nullptr ? Status()
                         : Error(tcInvalidArgument, "%s is NULL; it must point to where the result goes", name);

@@ -27,6 +27,9 @@ HandleTable<tcWindow_t, WindowHandle>& WindowHandles();
 // Keeps an error's sentence for tcGetLastError, logs it, and returns its code. `function` names the entry point.
 tcResult_t Report(const char* function, const Status& status, Communicator* comm = nullptr);
 
+// The same for an error that the communicator has logged and kept already.
+tcResult_t Handed(const Status& status);
+
 // The thread's last sentence.
 const char* ThreadError();
 

@@ -80,7 +80,7 @@ TC_EXPORT(tcResult_t, tcStreamSynchronize, (tcComm_t comm, tcStream_t stream)) {
   Status status = FindComm(comm, &found);
   if (status.ok()) status = found->backend().SynchronizeStream(stream);
   if (!status.ok()) return Report("tcStreamSynchronize", status, found.get());
-  return found->TakeAsyncError();  // its sentence is the communicator's last error already
+  return Handed(found->TakeAsyncError(stream));
 }
 
 TC_EXPORT(tcResult_t, tcMemcpyAsync, (tcComm_t comm, void* dst, const void* src, size_t bytes, tcStream_t stream)) {

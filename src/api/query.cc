@@ -45,7 +45,7 @@ TC_EXPORT(const char*, tcGetLastError, (tcComm_t comm)) {
 TC_EXPORT(tcResult_t, tcCommGetAsyncError, (tcComm_t comm, tcResult_t* result)) {
   return WithComm("tcCommGetAsyncError", comm, [&](Communicator& found) {
     TC_RETURN_IF_ERROR(CheckOutput("result", result));
-    *result = found.TakeAsyncError();
+    *result = Handed(found.TakeAsyncError());
     return Status();
   });
 }

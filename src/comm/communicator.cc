@@ -17,7 +17,10 @@ namespace tc {
 namespace {
 
 // Bump when the meaning of ControlBlock or of an operator's signals changes.
-constexpr int kProtocolVersion = 1;
+constexpr int kProtocolVersion = 2;
+
+// Operators' failures that are kept for a caller who asks for none.
+constexpr size_t kMostFailures = 256;
 
 template <class Value>
 std::string ToBytes(const Value& value) {
@@ -371,10 +374,9 @@ void Communicator::End(const Status& status) {
   EndAndTell(status, told ? 0 : kEnded);
 }
 
-void Communicator::FailOperator(const Status& status) {
+void Communicator::FailOperator(const Status& status, std::optional<tcStream_t> stream) {
   std::lock_guard lock(mutex_);
-  if (operator_failure_.ok()) operator_failure_ = status;
-  last_error_ = status.sentence();
+  if (operator_failures_.size() < kMostFailures) operator_failures_.push_back({stream, status});
   Log(tcLogError, "%s", status.sentence().c_str());
 }
 
@@ -392,11 +394,28 @@ Status Communicator::PeerHasLeft(int32_t op, Sequence epoch, int peer) const {
                peer);
 }
 
-tcResult_t Communicator::TakeAsyncError() {
+Status Communicator::TakeAsyncError() {
   Notice();
   std::lock_guard lock(mutex_);
-  if (!fatal_.ok()) return fatal_.code();
-  return std::exchange(operator_failure_, Status()).code();
+  if (!fatal_.ok() || operator_failures_.empty()) return fatal_;
+  const Status oldest = std::move(operator_failures_.front().status);
+  operator_failures_.erase(operator_failures_.begin());
+  last_error_ = oldest.sentence();
+  return oldest;
+}
+
+Status Communicator::TakeAsyncError(tcStream_t stream) {
+  Notice();
+  std::lock_guard lock(mutex_);
+  if (!fatal_.ok()) return fatal_;
+  Status oldest;
+  std::erase_if(operator_failures_, [&](OperatorFailure& failure) {
+    if (failure.stream.value_or(stream) != stream) return false;
+    if (oldest.ok()) oldest = std::move(failure.status);
+    return true;
+  });
+  if (!oldest.ok()) last_error_ = oldest.sentence();
+  return oldest;
 }
 
 void Communicator::SetLastError(const std::string& sentence) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -96,14 +97,16 @@ class Communicator {
   Status Usable();
   // Ends the communicator, unless it has ended, and tells the peers, who would wait for this rank.
   void End(const Status& status);
-  // One operator failed on every rank alike; the communicator goes on.
-  void FailOperator(const Status& status);
+  // One operator failed on every rank alike; the communicator goes on. `stream`: where it was called, if that is known.
+  void FailOperator(const Status& status, std::optional<tcStream_t> stream);
   // An operator that goes on waiting says so.
   void WarnOfWait(int32_t op, Sequence epoch, int peer, std::chrono::nanoseconds waited) const;
   // The end of an operator that waits for a rank which has left in good order.
   Status PeerHasLeft(int32_t op, Sequence epoch, int peer) const;
-  // What tcCommGetAsyncError reports: a fatal error for ever, an operator's failure once.
-  tcResult_t TakeAsyncError();
+  // What tcCommGetAsyncError reports: a fatal error for ever, an operator's failure once, the oldest first.
+  Status TakeAsyncError();
+  // The same for who waits for a stream: all failures there are reported by the first of them.
+  Status TakeAsyncError(tcStream_t stream);
 
   void SetLastError(const std::string& sentence);
   std::string last_error() const;
@@ -154,7 +157,11 @@ class Communicator {
   mutable std::mutex mutex_;  // over what follows
   std::shared_ptr<const Windows> windows_;
   Status fatal_;
-  Status operator_failure_;
+  struct OperatorFailure {
+    std::optional<tcStream_t> stream;
+    Status status;
+  };
+  std::vector<OperatorFailure> operator_failures_;  // not reported yet
   bool finalized_ = false;
   std::string last_error_;
 

@@ -38,8 +38,13 @@ __device__ bool AwaitChunk(const GatherParams& p, Sequence epoch, int producer, 
     has_come = result == WaitResult::kReached && arrived();
     if (result != WaitResult::kReached) {
       const int64_t first = p.first + chunk * p.chunk_bytes;
-      ReportStall(p.comm, result, p.entry.shape, epoch, producer, first, first + ChunkLength(p, chunk) - 1,
-                  DeviceMemory::LoadRelaxed(&view.own().from.watermark[producer].chunk[chunk]));
+      ReportStall(p.comm, result,
+                  {.peer = producer,
+                   .shape = p.entry.shape,
+                   .epoch = epoch,
+                   .first_unit = first,
+                   .last_unit = first + static_cast<int64_t>(ChunkLength(p, chunk)) - 1,
+                   .seen = DeviceMemory::LoadRelaxed(&view.own().from.watermark[producer].chunk[chunk])});
     }
   }
   __syncthreads();

@@ -53,8 +53,13 @@ __device__ inline bool AwaitChunk(const GatherGemmParams& p, Sequence epoch, int
   const int64_t shift =
       static_cast<int64_t>(p.slab.first[producer]) - static_cast<int64_t>(p.slab.packed.begin[producer]);
   const RowRange rows = SignalsOf(p).rows(producer, chunk);
-  ReportStall(p.comm, result, p.entry.shape, epoch, producer, rows.begin + shift, rows.end + shift - 1,
-              DeviceMemory::LoadRelaxed(&view.own().from.watermark[producer].chunk[chunk]));
+  ReportStall(p.comm, result,
+              {.peer = producer,
+               .shape = p.entry.shape,
+               .epoch = epoch,
+               .first_unit = static_cast<int64_t>(rows.begin) + shift,
+               .last_unit = static_cast<int64_t>(rows.end) + shift - 1,
+               .seen = DeviceMemory::LoadRelaxed(&view.own().from.watermark[producer].chunk[chunk])});
   return false;
 }
 

@@ -78,8 +78,9 @@ Status DescribeStall(const Communicator& comm, uint32_t code, const Stall& stall
   const auto seen = static_cast<unsigned long long>(stall.seen);
   const auto wanted = static_cast<unsigned long long>(stall.epoch);
   if (stall.first_unit < 0) {
-    return Error(tcTimeout, "%s waited %g s for rank %d to enter (entry seen %llu, wanted %llu)", title.c_str(),
-                 seconds(comm.settings().entry_timeout), stall.peer, seen, wanted);
+    const auto limit = stall.first_epoch ? comm.settings().entry_timeout : comm.settings().timeout;
+    return Error(tcTimeout, "%s waited %g s for rank %d to %s (entry seen %llu, wanted %llu)", title.c_str(),
+                 seconds(limit), stall.peer, EntryVerb(stall.first_epoch), seen, wanted);
   }
   return Error(tcTimeout, "%s waited %g s for rank %d's %s %lld-%lld (watermark seen %llu, wanted %llu)", title.c_str(),
                seconds(comm.settings().timeout), stall.peer, stall.shape.op >= tcOpAllGatherGemm ? "rows" : "bytes",
@@ -88,7 +89,7 @@ Status DescribeStall(const Communicator& comm, uint32_t code, const Stall& stall
 
 Status DescribeRefusal(const Refusal& refusal) {
   if (refusal.sentence[0] != '\0') {
-    return Error(refusal.code, "rank %d refused the call: %s", refusal.peer, refusal.sentence);
+    return RefusalError(refusal.other, refusal.peer, refusal.code, refusal.sentence);
   }
   return ShapeMismatch(refusal.first, refusal.peer, refusal.other, refusal.epoch);
 }
@@ -258,7 +259,9 @@ void CudaBackend::Collect(Communicator& comm) {
   for (int peer = 0; peer < comm.n_ranks(); ++peer) CollectLongWait(comm, peer);
   const auto count = CpuMemory::LoadAcquireSys(&report_->refusal.reported);
   if (count != report_->refusal.collected) {
-    comm.FailOperator(DescribeRefusal(report_->refusal));
+    const Refusal& refusal = report_->refusal;
+    comm.FailOperator(DescribeRefusal(refusal),
+                      refusal.in_graph ? std::optional<tcStream_t>() : std::optional(refusal.stream));
     report_->refusal.sentence[0] = '\0';
     CpuMemory::StoreReleaseSys(&report_->refusal.collected, count);
   }
@@ -316,6 +319,7 @@ Status CudaBackend::LaunchNext(tcStream_t stream, const Grid& grid, DeviceComm& 
   }
   local_ = &comm.view.own().local;
   comm.call = ++calls_;
+  comm.stream = stream;
   comm.launched = eager ? launched_ + 1 : 0;
   TC_RETURN_IF_CUDA_ERROR(
       cudaLaunchKernel(grid.kernel, dim3(grid.blocks), dim3(grid.threads), &params, grid.shared_bytes, stream));

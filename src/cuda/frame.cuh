@@ -39,16 +39,13 @@ __device__ inline void EndWith(const DeviceComm& comm, tcResult_t code, const St
   }
 }
 
-__device__ inline void ReportStall(const DeviceComm& comm, WaitResult result, const OperatorShape& shape,
-                                   Sequence epoch, int peer, int64_t first_unit, int64_t last_unit, Sequence seen) {
+__device__ inline void ReportStall(const DeviceComm& comm, WaitResult result, Stall stall) {
+  tcResult_t code = tcTimeout;
   const int by = result == WaitResult::kAborted ? AbortedBy<DeviceMemory>(comm.view) : -1;
-  const Stall stall{.peer = by >= 0 ? by : peer,
-                    .shape = shape,
-                    .epoch = epoch,
-                    .first_unit = first_unit,
-                    .last_unit = last_unit,
-                    .seen = seen};
-  const tcResult_t code = by >= 0 ? AbortCode(AbortWord<DeviceMemory>(comm.view, by)) : tcTimeout;
+  if (by >= 0) {
+    stall.peer = by;
+    code = AbortCode(AbortWord<DeviceMemory>(comm.view, by));
+  }
   EndWith(comm, code, stall);
 }
 
@@ -76,6 +73,8 @@ __device__ inline void ReportRefusal(const DeviceComm& comm, const EntryRecord& 
   refusal.peer = peer;
   refusal.code = code;
   refusal.epoch = epoch;
+  refusal.stream = comm.stream;
+  refusal.in_graph = comm.launched == 0;
   const EntryHead head = ReadEntry<DeviceMemory>(comm.view, peer, epoch);
   refusal.first = ReadEntry<DeviceMemory>(comm.view, 0, epoch).shape;
   refusal.other = head.shape;
@@ -86,7 +85,7 @@ __device__ inline void ReportRefusal(const DeviceComm& comm, const EntryRecord& 
 }
 
 // The first warp of the first block: one lane per peer publishes, waits and compares.
-__device__ inline Verdict Meet(const DeviceComm& comm, const EntryRecord& mine, Sequence epoch) {
+__device__ inline Verdict Meet(const DeviceComm& comm, const EntryRecord& mine, Sequence epoch, bool first) {
   const RankView& view = comm.view;
   const int peer = threadIdx.x;
   const bool is_peer = peer < view.n_ranks;
@@ -97,13 +96,20 @@ __device__ inline Verdict Meet(const DeviceComm& comm, const EntryRecord& mine, 
     const uint64_t start = DeviceMemory::NowNs();
     const auto entered = [&] { return HasEntered<DeviceMemory>(view, peer, epoch, &bare); };
     const auto tell = [&](uint64_t waited_ns) { ReportLongWait(comm, mine.shape, epoch, peer, waited_ns); };
-    result = WaitUntil<DeviceMemory>(entered, view, comm.entry_timeout_ns, kLongWaitNs, tell);
+    // In later epochs of the operator every rank is inside it already.
+    const uint64_t limit_ns = first ? comm.entry_timeout_ns : comm.timeout_ns;
+    result = WaitUntil<DeviceMemory>(entered, view, limit_ns, kLongWaitNs, tell);
     if (peer != view.rank) {
       DeviceMemory::CountRelaxedGpu(&view.own().local.tally.wait_ns[peer], DeviceMemory::NowNs() - start);
     }
   }
   if (result != WaitResult::kReached) {
-    ReportStall(comm, result, mine.shape, epoch, peer, -1, -1, EpochEntered<DeviceMemory>(view, peer, epoch));
+    ReportStall(comm, result,
+                {.peer = peer,
+                 .shape = mine.shape,
+                 .epoch = epoch,
+                 .first_epoch = first,
+                 .seen = EpochEntered<DeviceMemory>(view, peer, epoch)});
   }
   if (__any_sync(~0u, result != WaitResult::kReached)) return Verdict::kOut;
   if (__all_sync(~0u, bare)) return Verdict::kGo;  // everybody only meets, this rank too
@@ -135,7 +141,8 @@ __device__ inline Entered EnterOperator(const DeviceComm& comm, const EntryRecor
   if (threadIdx.x >= 32) {
     // the first warp finds out
   } else if (entered.ticket == 0) {
-    const Verdict verdict = entered.verdict == Verdict::kOut ? Verdict::kOut : Meet(comm, mine, entered.epoch);
+    const bool out = entered.verdict == Verdict::kOut;
+    const Verdict verdict = out ? Verdict::kOut : Meet(comm, mine, entered.epoch, place.first);
     __syncwarp();
     if (threadIdx.x == 0) {
       entered.verdict = verdict;
@@ -149,7 +156,7 @@ __device__ inline Entered EnterOperator(const DeviceComm& comm, const EntryRecor
     entered.verdict = static_cast<Verdict>(posted);
     if (result != WaitResult::kReached) {
       // Not silently: the others may finish, and then nobody advances the epoch for the next operator.
-      ReportStall(comm, result, mine.shape, entered.epoch, 0, -1, -1, 0);
+      ReportStall(comm, result, {.peer = 0, .shape = mine.shape, .epoch = entered.epoch});
       entered.verdict = Verdict::kOut;
     } else if (entered.verdict == Verdict::kOverlaps) {
       ReportOverlap(comm, mine.shape, entered.epoch);

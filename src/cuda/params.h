@@ -27,6 +27,8 @@ struct Refusal {
   int32_t peer;        // who refused, or who differs from rank 0
   int32_t code;
   Sequence epoch;
+  tcStream_t stream;  // where it was called, unless in a graph
+  bool in_graph;
   OperatorShape first;
   OperatorShape other;
   char sentence[sizeof(EntryRecord::sentence)];
@@ -56,8 +58,9 @@ struct DeviceComm {
   Report* report;
   uint64_t timeout_ns;
   uint64_t entry_timeout_ns;
-  uint32_t jitter_ns;     // for tests: the longest pause of a block at each step
-  uint64_t call = 0;      // which launch of this rank it is; a replayed graph repeats it
+  uint32_t jitter_ns;  // for tests: the longest pause of a block at each step
+  uint64_t call = 0;   // which launch of this rank it is; a replayed graph repeats it
+  tcStream_t stream = nullptr;
   uint64_t launched = 0;  // counts launches outside graphs; 0 inside
 };
 

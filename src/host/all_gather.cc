@@ -52,11 +52,12 @@ Status LaunchAllGatherV(Communicator& comm, tcStream_t stream, const OperatorSha
   EntryRecord record = EntryOfShape(shape);
   record.destination = GatherDestination(*windows, problem);
   return static_cast<HostBackend&>(comm.backend()).Launch(stream, [=, &comm] {
+    Epochs epochs(comm, stream);
     const uint64_t slabs = std::max<uint64_t>(SlabCount(problem.blocks, slab_bytes), 1);
     for (uint64_t index = 0; index < slabs; ++index) {
       const Slab slab = SlabAt(problem.blocks, slab_bytes, index);
       const auto body = [&](const Epoch& epoch) { return GatherSlab(epoch, *windows, problem, slab); };
-      if (RunEpoch(comm, record, body) != EpochEnd::kDone) return;
+      if (epochs.Run(record, body) != EpochEnd::kDone) return;
     }
     ++comm.counters().ops;
   });

@@ -205,6 +205,7 @@ Status LaunchAllGatherGemm(Communicator& comm, tcStream_t stream, const Operator
   }
   backend.team().Start();  // here, where a failure still reaches the caller
   return backend.Launch(stream, [=, &comm, &backend] {
+    Epochs epochs(comm, stream);
     const uint64_t slabs = std::max<uint64_t>(SlabCount(problem.shards, slab_rows), 1);
     for (uint64_t index = 0; index < slabs; ++index) {
       const Slab slab = SlabAt(problem.shards, slab_rows, index);
@@ -212,7 +213,7 @@ Status LaunchAllGatherGemm(Communicator& comm, tcStream_t stream, const Operator
         TC_RETURN_IF_ERROR(CheckDestinations(epoch, *windows));
         return GatherGemmSlab(epoch, *windows, problem, slab).Run(backend.team());
       };
-      if (RunEpoch(comm, record, body) != EpochEnd::kDone) return;
+      if (epochs.Run(record, body) != EpochEnd::kDone) return;
     }
     ++comm.counters().ops;
   });

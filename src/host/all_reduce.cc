@@ -56,12 +56,11 @@ Slices CutSlices(const AllReduceProblem& problem, int rank, int n_ranks) {
   return slices;
 }
 
-EpochEnd RunOneShot(Communicator& comm, const EntryRecord& record, const AllReduceProblem& problem,
-                    uint64_t area_bytes) {
-  return RunEpoch(comm, record, [&](const Epoch& epoch) { return ReduceAll(epoch, problem, area_bytes); });
+EpochEnd RunOneShot(Epochs& epochs, const EntryRecord& record, const AllReduceProblem& problem, uint64_t area_bytes) {
+  return epochs.Run(record, [&](const Epoch& epoch) { return ReduceAll(epoch, problem, area_bytes); });
 }
 
-EpochEnd RunTwoShots(Communicator& comm, const EntryRecord& record, const Windows& windows,
+EpochEnd RunTwoShots(Communicator& comm, Epochs& epochs, const EntryRecord& record, const Windows& windows,
                      const AllReduceProblem& problem, uint64_t slab_bytes) {
   const Slices slices = CutSlices(problem, comm.rank(), comm.n_ranks());
   const size_t element = ElementBytes(problem.type);
@@ -72,13 +71,13 @@ EpochEnd RunTwoShots(Communicator& comm, const EntryRecord& record, const Window
   for (uint64_t index = 0; index < SlabCount(slices.reduce.blocks, slab_elements); ++index) {
     const Slab of_elements = SlabAt(slices.reduce.blocks, slab_elements, index);
     const Slab of_bytes = SlabAt(slices.gather.blocks, slab_elements * element, index);
-    end = RunEpoch(comm, record,
-                   [&](const Epoch& epoch) { return ReduceSlab(epoch, slices.reduce, of_elements, slab_bytes); });
+    end = epochs.Run(record,
+                     [&](const Epoch& epoch) { return ReduceSlab(epoch, slices.reduce, of_elements, slab_bytes); });
     if (end != EpochEnd::kDone) return end;
     // Whoever has entered this epoch has sent all its partials and read all of its peers': both their workspace and,
     // in place, their recv may be written.
-    end = RunEpoch(comm, gathering,
-                   [&](const Epoch& epoch) { return GatherSlab(epoch, windows, slices.gather, of_bytes); });
+    end =
+        epochs.Run(gathering, [&](const Epoch& epoch) { return GatherSlab(epoch, windows, slices.gather, of_bytes); });
     if (end != EpochEnd::kDone) return end;
   }
   return end;
@@ -90,8 +89,9 @@ Status LaunchAllReduce(Communicator& comm, tcStream_t stream, const OperatorShap
                        const AllReduceProblem& problem, size_t slab_bytes) {
   const std::shared_ptr<const Windows> windows = comm.windows();
   return static_cast<HostBackend&>(comm.backend()).Launch(stream, [=, &comm, record = EntryOfShape(shape)] {
-    const EpochEnd end = problem.one_shot ? RunOneShot(comm, record, problem, slab_bytes)
-                                          : RunTwoShots(comm, record, *windows, problem, slab_bytes);
+    Epochs epochs(comm, stream);
+    const EpochEnd end = problem.one_shot ? RunOneShot(epochs, record, problem, slab_bytes)
+                                          : RunTwoShots(comm, epochs, record, *windows, problem, slab_bytes);
     if (end == EpochEnd::kDone) ++comm.counters().ops;
   });
 }

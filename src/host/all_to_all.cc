@@ -104,16 +104,17 @@ Destination DestinationOf(const Windows& windows, const AllToAllProblem& problem
   return Communicator::Locate(windows, problem.recv, extent);
 }
 
-void Run(Communicator& comm, const OperatorShape& shape, const Windows& windows, const AllToAllProblem& problem,
-         uint64_t slab_bytes) {
+void Run(Communicator& comm, tcStream_t stream, const OperatorShape& shape, const Windows& windows,
+         const AllToAllProblem& problem, uint64_t slab_bytes) {
+  Epochs epochs(comm, stream);
   AllBlocks blocks{};
   blocks[comm.rank()] = problem.blocks;
   EntryRecord record = EntryOfShape(shape);
   if (problem.uneven) {
     const auto tell = [&](const Epoch& epoch) { return ExchangeBlocks(epoch, blocks); };
-    if (RunEpoch(comm, record, tell) != EpochEnd::kDone) return;
+    if (epochs.Run(record, tell) != EpochEnd::kDone) return;
     const Status agreed = CompareBlocks(blocks, comm.n_ranks(), problem.element_bytes);
-    if (!agreed.ok()) return comm.FailOperator(agreed);
+    if (!agreed.ok()) return comm.FailOperator(agreed, stream);
   } else {
     std::fill(blocks.begin(), blocks.end(), blocks[comm.rank()]);  // all are alike
   }
@@ -124,7 +125,7 @@ void Run(Communicator& comm, const OperatorShape& shape, const Windows& windows,
     const auto move = [&](const Epoch& epoch) {
       return MoveSlab(epoch, windows, problem, blocks, index * slab_bytes, slab_bytes);
     };
-    if (RunEpoch(comm, record, move) != EpochEnd::kDone) return;
+    if (epochs.Run(record, move) != EpochEnd::kDone) return;
   }
   ++comm.counters().ops;
 }
@@ -135,7 +136,7 @@ Status LaunchAllToAll(Communicator& comm, tcStream_t stream, const OperatorShape
                       size_t slab_bytes) {
   const std::shared_ptr<const Windows> windows = comm.windows();
   return static_cast<HostBackend&>(comm.backend()).Launch(stream, [=, &comm] {
-    Run(comm, shape, *windows, problem, slab_bytes);
+    Run(comm, stream, shape, *windows, problem, slab_bytes);
   });
 }
 

@@ -6,14 +6,14 @@
 namespace tc::host {
 
 Status LaunchRefusal(Communicator& comm, tcStream_t stream, const OperatorShape& shape, const Status& why) {
-  return static_cast<HostBackend&>(comm.backend()).Launch(stream, [&comm, entry = EntryOfRefusal(shape, why)] {
-    RunEpoch(comm, entry, OnlyMeet);
+  return static_cast<HostBackend&>(comm.backend()).Launch(stream, [=, &comm, entry = EntryOfRefusal(shape, why)] {
+    Epochs(comm, stream).Run(entry, OnlyMeet);
   });
 }
 
 Status LaunchBarrier(Communicator& comm, tcStream_t stream, const OperatorShape& shape) {
-  return static_cast<HostBackend&>(comm.backend()).Launch(stream, [&comm, entry = EntryOfShape(shape)] {
-    if (RunEpoch(comm, entry, OnlyMeet) == EpochEnd::kDone) ++comm.counters().ops;
+  return static_cast<HostBackend&>(comm.backend()).Launch(stream, [=, &comm, entry = EntryOfShape(shape)] {
+    if (Epochs(comm, stream).Run(entry, OnlyMeet) == EpochEnd::kDone) ++comm.counters().ops;
   });
 }
 

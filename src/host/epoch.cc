@@ -1,5 +1,7 @@
 #include "host/epoch.h"
 
+#include <utility>
+
 #include "order/chunks.h"
 #include "order/shape.h"
 #include "protocol/cpu_memory.h"
@@ -11,7 +13,8 @@ namespace {
 
 Status AwaitEntries(const Epoch& epoch) {
   const RankView& view = epoch.comm.view();
-  const auto limit = epoch.comm.settings().entry_timeout;
+  const CommSettings& settings = epoch.comm.settings();
+  const auto limit = epoch.first ? settings.entry_timeout : settings.timeout;
   for (int step = 0; step + 1 < view.n_ranks; ++step) {
     const int peer = ArrivalSource(view.rank, step, view.n_ranks);
     const auto entered = [&] { return HasEntered<CpuMemory>(view, peer, epoch.number); };
@@ -21,7 +24,7 @@ Status AwaitEntries(const Epoch& epoch) {
       epoch.comm.WarnOfWait(epoch.shape.op, epoch.number, peer, std::chrono::nanoseconds(waited));
     };
     WaitResult result = WaitUntil<CpuMemory>(decided, view, static_cast<uint64_t>(limit.count()),
-                                             static_cast<uint64_t>(epoch.comm.settings().entry_warning.count()), warn);
+                                             static_cast<uint64_t>(settings.entry_warning.count()), warn);
     epoch.comm.counters().wait_ns[peer] += CpuMemory::NowNs() - start;
     if (AbortedBy<CpuMemory>(view) >= 0 && !entered()) result = WaitResult::kAborted;  // it aborted before it left
     if (result == WaitResult::kReached && !entered()) {
@@ -30,7 +33,7 @@ Status AwaitEntries(const Epoch& epoch) {
     if (result != WaitResult::kReached) {
       const Sequence seen = EpochEntered<CpuMemory>(view, peer, epoch.number);
       return WaitError(epoch, result, limit,
-                       Format("rank %d to enter (entry seen %llu, wanted %llu)", peer,
+                       Format("rank %d to %s (entry seen %llu, wanted %llu)", peer, EntryVerb(epoch.first),
                               static_cast<unsigned long long>(seen), static_cast<unsigned long long>(epoch.number)));
     }
   }
@@ -43,8 +46,8 @@ Status CompareEntries(const Epoch& epoch) {
   const auto entry = [&](int peer) { return ReadEntry<CpuMemory>(view, peer, epoch.number); };
   for (int peer = 0; peer < view.n_ranks; ++peer) {
     if (entry(peer).rejected == tcSuccess) continue;
-    return Error(entry(peer).rejected, "rank %d refused the call: %s", peer,
-                 EntryOf(view, view.rank, peer, epoch.number).sentence);
+    return RefusalError(entry(peer).shape, peer, entry(peer).rejected,
+                        EntryOf(view, view.rank, peer, epoch.number).sentence);
   }
   for (int peer = 1; peer < view.n_ranks; ++peer) {
     if (SameShape(entry(0).shape, entry(peer).shape)) continue;
@@ -87,21 +90,21 @@ Status OnlyMeet(const Epoch& epoch) {
   return {};
 }
 
-EpochEnd RunEpoch(Communicator& comm, const EntryRecord& mine, const std::function<Status(const Epoch&)>& body) {
-  if (!comm.fatal().ok()) return EpochEnd::kDead;
-  const RankView& view = comm.view();
-  const Epoch epoch{comm, mine.shape, EnterEpoch<CpuMemory>(view.own().local)};
+EpochEnd Epochs::Run(const EntryRecord& mine, const std::function<Status(const Epoch&)>& body) {
+  if (!comm_.fatal().ok()) return EpochEnd::kDead;
+  const RankView& view = comm_.view();
+  const Epoch epoch{comm_, mine.shape, EnterEpoch<CpuMemory>(view.own().local), std::exchange(first_, false)};
   for (int peer = 0; peer < view.n_ranks; ++peer) PublishEntry<CpuMemory>(view, peer, epoch.number, mine);
   Status failed = AwaitEntries(epoch);
   Status refused;
   if (failed.ok()) {
     refused = CompareEntries(epoch);
     // The refusing rank itself has told its caller at once.
-    if (!refused.ok() && mine.rejected == tcSuccess) comm.FailOperator(refused);
+    if (!refused.ok() && mine.rejected == tcSuccess) comm_.FailOperator(refused, stream_);
     failed = refused.ok() ? body(epoch) : OnlyMeet(epoch);
   }
   if (!failed.ok()) {
-    comm.End(failed);
+    comm_.End(failed);
     return EpochEnd::kDead;
   }
   return refused.ok() ? EpochEnd::kDone : EpochEnd::kRefused;

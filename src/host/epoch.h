@@ -15,17 +15,31 @@ struct Epoch {
   Communicator& comm;
   const OperatorShape& shape;
   Sequence number = 0;
+  bool first = true;  // of its operator
 
   // Where `peer` wants this epoch's data.
   const Destination& destination(int peer) const;
 };
 
-// Publishes `mine`, waits until every rank has entered (bounded by entryTimeoutMs), and compares what they entered
-// with. When all agree, calls `body`, whose threads each end with LeaveEpoch; an error it returns ends the
-// communicator. A rank that refused its call, or entered with another shape, makes the operator fail on every rank
-// alike, with no effect: the epoch is left without a body, and so are the further epochs of the same operator.
 enum class EpochEnd { kDone, kRefused, kDead };
-EpochEnd RunEpoch(Communicator& comm, const EntryRecord& mine, const std::function<Status(const Epoch&)>& body);
+
+// The epochs of one operator on `stream`, one after the other.
+class Epochs {
+ public:
+  Epochs(Communicator& comm, tcStream_t stream) : comm_(comm), stream_(stream) {}
+
+  // Publishes `mine`, waits until every rank has entered (bounded by entryTimeoutMs, from the second epoch on by
+  // timeoutMs), and compares what they entered with. When all agree, calls `body`, whose threads each end with
+  // LeaveEpoch; an error it returns ends the communicator. A rank that refused its call, or entered with another shape,
+  // makes the operator fail on every rank alike, with no effect: the epoch is left without a body, and so are the
+  // further epochs of the same operator.
+  EpochEnd Run(const EntryRecord& mine, const std::function<Status(const Epoch&)>& body);
+
+ private:
+  Communicator& comm_;
+  const tcStream_t stream_;
+  bool first_ = true;
+};
 
 // The body of an operator that only meets: barrier, refused calls.
 Status OnlyMeet(const Epoch& epoch);

@@ -65,11 +65,12 @@ Status LaunchReduceScatter(Communicator& comm, tcStream_t stream, const Operator
                            const ReduceScatterProblem& problem, size_t slab_bytes) {
   return static_cast<HostBackend&>(comm.backend()).Launch(stream, [=, &comm, record = EntryOfShape(shape)] {
     const uint64_t slab_elements = slab_bytes / ElementBytes(problem.type);
+    Epochs epochs(comm, stream);
     const uint64_t slabs = std::max<uint64_t>(SlabCount(problem.blocks, slab_elements), 1);
     for (uint64_t index = 0; index < slabs; ++index) {
       const Slab slab = SlabAt(problem.blocks, slab_elements, index);
       const auto body = [&](const Epoch& epoch) { return ReduceSlab(epoch, problem, slab, slab_bytes); };
-      if (RunEpoch(comm, record, body) != EpochEnd::kDone) return;
+      if (epochs.Run(record, body) != EpochEnd::kDone) return;
     }
     ++comm.counters().ops;
   });

@@ -51,7 +51,7 @@ Status AllToAll(const void* sendbuff, void* recvbuff, size_t count, tcDataType_t
     std::array<size_t, kMaxRanks> counts;
     counts.fill(count);
     BufferBlocks blocks;
-    TC_RETURN_IF_ERROR(MakeBlocks("count", counts.data(), nullptr, type, comm.n_ranks(), &blocks));
+    TC_RETURN_IF_ERROR(MakeBlocks("count", counts.data(), "", nullptr, type, comm.n_ranks(), &blocks));
     return CheckBuffers(blocks, blocks, type, comm.n_ranks(), &problem);
   };
   const Status checked = check();
@@ -71,12 +71,10 @@ Status AllToAllV(const void* sendbuff, const size_t* sendcounts, const size_t* s
   AllToAllProblem problem{.send = sendbuff, .recv = recvbuff, .uneven = true};
   const auto check = [&]() -> Status {
     TC_RETURN_IF_ERROR(PlanCollective(tcOpAllToAllV, type, comm, &plan));
-    uint64_t fitting = 0;  // the ranks' accounts of their blocks go through the workspace
-    TC_RETURN_IF_ERROR(ChooseSlab(comm.settings().workspace_bytes, n_ranks, sizeof(ExchangedBlocks), &fitting));
     BufferBlocks send;
     BufferBlocks recv;
-    TC_RETURN_IF_ERROR(MakeBlocks("sendcounts", sendcounts, sdispls, type, n_ranks, &send));
-    TC_RETURN_IF_ERROR(MakeBlocks("recvcounts", recvcounts, rdispls, type, n_ranks, &recv));
+    TC_RETURN_IF_ERROR(MakeBlocks("sendcounts", sendcounts, "sdispls", sdispls, type, n_ranks, &send));
+    TC_RETURN_IF_ERROR(MakeBlocks("recvcounts", recvcounts, "rdispls", rdispls, type, n_ranks, &recv));
     TC_RETURN_IF_ERROR(CheckDisjoint("recvcounts and rdispls", recv, n_ranks));
     const int rank = comm.rank();
     if (sendcounts[rank] != recvcounts[rank]) {

@@ -34,7 +34,7 @@ Status CheckBuffer(const char* name, const void* ptr, size_t elements, tcDataTyp
 Status CheckBytes(const char* name, size_t a, size_t b, tcDataType_t type) {
   size_t bytes = 0;
   if (__builtin_mul_overflow(a, b, &bytes) || __builtin_mul_overflow(bytes, ElementBytes(type), &bytes) ||
-      bytes > static_cast<size_t>(INT64_MAX)) {
+      bytes > kMostBytes) {
     return Error(tcInvalidArgument, "%s would hold %zu x %zu elements, more than an address can reach", name, a, b);
   }
   return {};

@@ -18,7 +18,10 @@ Status CheckRoot(int root, int n_ranks);
 // A buffer of `elements` > 0: not NULL, aligned to its element. Nothing is asked of an empty one.
 Status CheckBuffer(const char* name, const void* ptr, size_t elements, tcDataType_t type);
 
-// a * b * element size fits in 63 bits.
+// Bytes that a user's address space has, at most.
+inline constexpr uint64_t kMostBytes = uint64_t{1} << 47;
+
+// a * b * element size is no more than that.
 Status CheckBytes(const char* name, size_t a, size_t b, tcDataType_t type);
 
 // Whether two ranges share a byte.

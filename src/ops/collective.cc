@@ -10,27 +10,34 @@ namespace tc {
 Status PlanCollective(tcOp_t op, tcDataType_t type, const Communicator& comm, CollectivePlan* plan) {
   TC_RETURN_IF_ERROR(CheckType(type));
   TC_RETURN_IF_ERROR(ChooseKernel(op, type, tcPlaneAuto, comm.backend().name(), &plan->row));
+  if (op == tcOpAllToAllV) {  // the ranks' accounts of their blocks go through the workspace
+    uint64_t fitting = 0;
+    TC_RETURN_IF_ERROR(ChooseSlab(comm.settings().workspace_bytes, comm.n_ranks(), sizeof(ExchangedBlocks), &fitting));
+  }
   return ChooseSlabBytes(comm.settings().workspace_bytes, comm.n_ranks(), &plan->slab_bytes);
 }
 
-Status MakeBlocks(const char* counts_name, const size_t* counts, const size_t* displs, tcDataType_t type, int n_ranks,
-                  BufferBlocks* blocks) {
+Status MakeBlocks(const char* counts_name, const size_t* counts, const char* displs_name, const size_t* displs,
+                  tcDataType_t type, int n_ranks, BufferBlocks* blocks) {
   if (counts == nullptr) return Error(tcInvalidArgument, "%s is NULL", counts_name);
   const size_t element = ElementBytes(type);
+  const auto too_far = [&](const char* name, int rank, size_t value) {
+    return Error(tcInvalidArgument, "%s[%d] is %zu: the buffer would end beyond what an address can reach", name, rank,
+                 value);
+  };
   for (int rank = 0; rank < n_ranks; ++rank) {
-    uint64_t end = 0;
+    if (counts[rank] == 0) continue;  // its place may be anything
     uint64_t& bytes = blocks->bytes[rank];
     uint64_t& place = blocks->place[rank];
     place = blocks->total;
-    if (__builtin_mul_overflow(counts[rank], element, &bytes) ||
-        (displs != nullptr && __builtin_mul_overflow(displs[rank], element, &place)) ||
-        __builtin_add_overflow(place, bytes, &end) || end > static_cast<uint64_t>(INT64_MAX) ||
-        __builtin_add_overflow(blocks->total, bytes, &blocks->total) ||
-        blocks->total > static_cast<uint64_t>(INT64_MAX)) {
-      return Error(tcInvalidArgument, "%s[%d] is %zu: the buffer would end beyond what an address can reach",
-                   counts_name, rank, counts[rank]);
+    if (__builtin_mul_overflow(counts[rank], element, &bytes) || bytes > kMostBytes) {
+      return too_far(counts_name, rank, counts[rank]);
     }
-    if (bytes == 0) place = 0;
+    if (displs != nullptr && (__builtin_mul_overflow(displs[rank], element, &place) || place > kMostBytes - bytes)) {
+      return too_far(displs_name, rank, displs[rank]);
+    }
+    blocks->total += bytes;
+    if (blocks->total > kMostBytes) return too_far(counts_name, rank, counts[rank]);
   }
   return {};
 }
@@ -61,7 +68,8 @@ Status CollectiveSupported(const Communicator& comm, const tcOpDesc_t& desc) {
   TC_RETURN_IF_ERROR(PlanCollective(desc.op, desc.type, comm, &plan));
   if (IsReduction(desc.op)) TC_RETURN_IF_ERROR(CheckReduction(desc.redOp));
   if (desc.op == tcOpBroadcast) TC_RETURN_IF_ERROR(CheckRoot(desc.root, comm.n_ranks()));
-  return CheckBytes("a buffer", desc.count, comm.n_ranks(), desc.type);
+  const bool one_buffer = desc.op == tcOpAllReduce || desc.op == tcOpBroadcast;
+  return CheckBytes("a buffer", desc.count, one_buffer ? 1 : comm.n_ranks(), desc.type);
 }
 
 }  // namespace tc

@@ -23,8 +23,8 @@ struct BufferBlocks {
 
 // From the caller's arrays, in elements; displs NULL: one block behind the other. tcInvalidArgument when there are no
 // counts, or when they reach further than an address.
-Status MakeBlocks(const char* counts_name, const size_t* counts, const size_t* displs, tcDataType_t type, int n_ranks,
-                  BufferBlocks* blocks);
+Status MakeBlocks(const char* counts_name, const size_t* counts, const char* displs_name, const size_t* displs,
+                  tcDataType_t type, int n_ranks, BufferBlocks* blocks);
 
 // tcInvalidArgument when two blocks share a byte; `names` are those of the arrays.
 Status CheckDisjoint(const char* names, const BufferBlocks& blocks, int n_ranks);

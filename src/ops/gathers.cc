@@ -21,7 +21,7 @@ Status AllGatherV(const void* sendbuff, void* recvbuff, const size_t* recvcounts
   const auto check = [&]() -> Status {
     TC_RETURN_IF_ERROR(PlanCollective(tcOpAllGatherV, type, comm, &plan));
     BufferBlocks blocks;
-    TC_RETURN_IF_ERROR(MakeBlocks("recvcounts", recvcounts, displs, type, n_ranks, &blocks));
+    TC_RETURN_IF_ERROR(MakeBlocks("recvcounts", recvcounts, "displs", displs, type, n_ranks, &blocks));
     TC_RETURN_IF_ERROR(CheckDisjoint("recvcounts and displs", blocks, n_ranks));
     const uint64_t own = blocks.bytes[comm.rank()];
     TC_RETURN_IF_ERROR(CheckBuffer("sendbuff", sendbuff, own / ElementBytes(type), type));

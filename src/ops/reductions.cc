@@ -41,7 +41,7 @@ Status Scatter(tcOp_t op, const size_t* counts, ReduceScatterProblem problem, Co
     TC_RETURN_IF_ERROR(PlanCollective(op, problem.type, comm, &plan));
     TC_RETURN_IF_ERROR(CheckReduction(problem.op));
     if (even) TC_RETURN_IF_ERROR(CheckBytes("sendbuff", counts[0], comm.n_ranks(), problem.type));
-    TC_RETURN_IF_ERROR(MakeBlocks("recvcounts", counts, nullptr, problem.type, comm.n_ranks(), &blocks));
+    TC_RETURN_IF_ERROR(MakeBlocks("recvcounts", counts, "", nullptr, problem.type, comm.n_ranks(), &blocks));
     problem.blocks = GivenShards(counts, comm.n_ranks());
     return CheckScatter(problem, blocks, comm.rank());
   };

@@ -56,14 +56,23 @@ inline EntryRecord EntryOfRefusal(const OperatorShape& shape, const Status& why)
   return entry;
 }
 
-// Rank 0 and `peer` entered operator `number` with different shapes.
+// What a wait for a rank's entry waits for: in later epochs of an operator the rank is inside it already.
+inline const char* EntryVerb(bool first) { return first ? "enter" : "go on"; }
+
+// `peer` refused its call.
+inline Status RefusalError(const OperatorShape& shape, int peer, tcResult_t code, const char* sentence) {
+  return Error(code, "rank %d refused its call of %s: %s", peer, OpName(shape.op), sentence);
+}
+
+// Rank 0 and `peer` entered epoch `number` with different shapes.
 inline Status ShapeMismatch(const OperatorShape& first, int peer, const OperatorShape& other, Sequence number) {
   std::string here = DescribeShape(first);
   const std::string there = DescribeShape(other);
   if (here == there)
     here += first.op >= tcOpAllGatherGemm ? " with other rowsPerRank or options" : " with other counts";
   return Error(tcInvalidUsage,
-               "rank 0 called %s, rank %d called %s; operator %llu of a communicator must be the same on all ranks",
+               "rank 0 called %s, rank %d called %s (epoch %llu); operators of a communicator must be the same, in the "
+               "same order, on all ranks",
                here.c_str(), peer, there.c_str(), static_cast<unsigned long long>(number));
 }
 
