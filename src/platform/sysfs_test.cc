@@ -86,17 +86,18 @@ TEST(Sysfs, OnlyNvidiasGpusCountAndNoSharesOfThem) {
   const Topology topology = Read(machine);
   ASSERT_EQ(topology.gpus.size(), 1u);
   EXPECT_EQ(topology.gpus[0].address, "0000:00:01.0");
+  EXPECT_EQ(topology.virtual_machine, true);  // on the root bus, where no card sits
 }
 
 TEST(Sysfs, BehindAVolumeManagementDeviceTheInnerHostBridgeCounts) {
   const RecordedMachine machine(
       "dev pci0000:00/0000:00:0e.0/pci10000:e0/10000:e0:06.0\n"
       "dev pci0000:00/0000:00:0e.0/pci10000:e0/10000:e0:06.0/10000:e1:00.0 vendor=10de class=030200\n"
-      "dev pci0000:80/0000:80:01.0\n"
-      "dev pci0000:80/0000:80:01.0/0000:81:00.0 vendor=10de class=030200\n");
+      "dev pci2000:80/2000:80:01.0\n"
+      "dev pci2000:80/2000:80:01.0/2000:81:00.0 vendor=10de class=030200\n");
   const Topology topology = Read(machine);
   ASSERT_EQ(topology.gpus.size(), 2u);
-  EXPECT_EQ(topology.gpus[0].address, "0000:81:00.0");  // the longer domain is the larger one
+  EXPECT_EQ(topology.gpus[0].address, "2000:81:00.0");  // the longer domain is the larger one
   EXPECT_EQ(topology.gpus[1].host_bridge, "pci10000:e0");
   EXPECT_EQ(BridgesAbove(topology, 1).size(), 1u);
 }

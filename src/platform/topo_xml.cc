@@ -1,9 +1,7 @@
 #include "platform/topo_xml.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <fstream>
-#include <iterator>
 #include <set>
 
 #include "platform/xml.h"

@@ -208,7 +208,8 @@ TEST(Paths, AnNvswitchThatOnlyOneReachesJoinsNobody) {
   box.gpus[1].nvlinks = {{NvLinkEnd::kSwitch, "0000:06:00.0", 9}};
   EXPECT_EQ(PathBetween(box, 0, 1).Name(), "SYS");
   box.gpus[1].nvlinks.push_back({NvLinkEnd::kSwitch, "0000:05:00.0", 2});
-  EXPECT_EQ(PathBetween(box, 0, 1).Name(), "NV9");
+  EXPECT_EQ(PathBetween(box, 0, 1).Name(), "NV9");  // no more than the one that has fewer
+  EXPECT_EQ(PathBetween(box, 1, 0).Name(), "NV9");
 }
 
 TEST(PciNotation, AddressesHaveOneForm) {
