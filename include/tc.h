@@ -486,6 +486,10 @@ tcResult_t tcTune(tcComm_t comm, const tcOpDesc_t* descs, size_t count, tcStream
 /* What would run, what it is predicted to take, and why; a JSON text. json NULL: *bytes receives the size needed,
    terminator included. */
 tcResult_t tcExplain(tcComm_t comm, const tcOpDesc_t* desc, char* json, size_t* bytes);
+/* The machine's topology as a JSON text: GPUs, the bridges above them, NUMA nodes, the path between every two GPUs as
+   `nvidia-smi topo -m` names it, pairs that share an uplink, best groups of each size, and findings with their cures.
+   json NULL: *bytes receives the size needed, terminator included. Else *bytes is json's size, and receives the size
+   needed; when that is more, tcInvalidArgument, and json is as before. A machine without GPUs has an empty list. */
 tcResult_t tcGetPlatform(tcComm_t comm, char* json, size_t* bytes);
 
 /* ---- The same functions under their profiling names ----------------------------------------------------------------

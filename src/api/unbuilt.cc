@@ -37,8 +37,6 @@ TC_EXPORT(tcResult_t, tcTune, (tcComm_t, const tcOpDesc_t*, size_t, tcStream_t))
 
 TC_EXPORT(tcResult_t, tcExplain, (tcComm_t, const tcOpDesc_t*, char*, size_t*)) { return NotBuiltYet("tcExplain"); }
 
-TC_EXPORT(tcResult_t, tcGetPlatform, (tcComm_t, char*, size_t*)) { return NotBuiltYet("tcGetPlatform"); }
-
 TC_EXPORT(tcResult_t, tcOpSupported, (tcComm_t comm, const tcOpDesc_t* desc)) {
   return WithComm("tcOpSupported", comm, [&](Communicator& found) {
     if (desc == nullptr) return Error(tcInvalidArgument, "desc is NULL");

@@ -132,6 +132,19 @@ const std::vector<EnvVariable>& EnvTable() {
       {"TC_HOST_THREADS", "number, 1 to 1024", "the processors divided by the ranks, at least 1",
        "Compute threads of each rank on the host backend.",
        [](const std::string& text, Env* env) { return ParseInteger(text, 1, 1024, &env->host_threads); }},
+      {"TC_SYSFS_ROOT", "directory", "this machine's root",
+       "Where the topology is read from instead: a directory with a copy of another machine's sys and proc.",
+       [](const std::string& text, Env* env) {
+         env->sysfs_root = text;
+         return !text.empty();
+       }},
+      {"TC_TOPO_FILE", "file name", "sysfs and NVML",
+       "A topology file of NCCL's (XML), read instead of sysfs and NVML, also of TC_SYSFS_ROOT: for virtual machines "
+       "that hide the PCIe switches.",
+       [](const std::string& text, Env* env) {
+         env->topo_file = text;
+         return !text.empty();
+       }},
       {"TC_JITTER_US", "microseconds, 0 to 1000", "0",
        "For tests: blocks of kernels pause for a random time, up to this, at every step.",
        [](const std::string& text, Env* env) { return ParseInteger(text, 0, 1000, &env->jitter_us); }},

@@ -24,6 +24,8 @@ struct Env {
   bool vmm_disable = false;
   int host_threads = 0;  // 0: the processor's share of one rank
   int jitter_us = 0;
+  std::string sysfs_root;  // "": this machine's
+  std::string topo_file;
 };
 
 struct EnvVariable {

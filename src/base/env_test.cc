@@ -28,6 +28,8 @@ TEST_F(Environment, GoodValuesAreRead) {
   ::setenv("TC_HOST_THREADS", "7", 1);
   ::setenv("TC_P2P_DISABLE", "0", 1);
   ::setenv("TC_VMM_DISABLE", "1", 1);
+  ::setenv("TC_SYSFS_ROOT", "/recorded", 1);
+  ::setenv("TC_TOPO_FILE", "box.xml", 1);
   Env env;
   ASSERT_TRUE(ReadEnv(&env).ok());
   EXPECT_EQ(env.backend, tcBackendHost);
@@ -38,22 +40,17 @@ TEST_F(Environment, GoodValuesAreRead) {
   EXPECT_EQ(env.host_threads, 7);
   EXPECT_FALSE(env.p2p_disable);
   EXPECT_TRUE(env.vmm_disable);
+  EXPECT_EQ(env.sysfs_root, "/recorded");
+  EXPECT_EQ(env.topo_file, "box.xml");
 }
 
 TEST_F(Environment, BadValuesAreErrorsThatNameTheVariable) {
-  const std::pair<const char*, const char*> kBad[] = {{"TC_BACKEND", ""},
-                                                      {"TC_DEBUG", "verbose"},
-                                                      {"TC_BOOTSTRAP_DIR", ""},
-                                                      {"TC_TIMEOUT_MS", "0"},
-                                                      {"TC_TIMEOUT_MS", "1e3"},
-                                                      {"TC_ENTRY_TIMEOUT_MS", "99999999999"},
-                                                      {"TC_INIT_TIMEOUT_MS", "-"},
-                                                      {"TC_WORKSPACE_BYTES", "M"},
-                                                      {"TC_WORKSPACE_BYTES", "-1"},
-                                                      {"TC_HOST_THREADS", "1025"},
-                                                      {"TC_P2P_DISABLE", "2"},
-                                                      {"TC_VMM_DISABLE", "yes"},
-                                                      {"TC_WORKSPACE_BYTES", "18446744073709551615G"}};
+  const std::pair<const char*, const char*> kBad[] = {
+      {"TC_BACKEND", ""},          {"TC_DEBUG", "verbose"},     {"TC_BOOTSTRAP_DIR", ""},
+      {"TC_TIMEOUT_MS", "0"},      {"TC_TIMEOUT_MS", "1e3"},    {"TC_ENTRY_TIMEOUT_MS", "99999999999"},
+      {"TC_INIT_TIMEOUT_MS", "-"}, {"TC_WORKSPACE_BYTES", "M"}, {"TC_WORKSPACE_BYTES", "-1"},
+      {"TC_HOST_THREADS", "1025"}, {"TC_P2P_DISABLE", "2"},     {"TC_VMM_DISABLE", "yes"},
+      {"TC_SYSFS_ROOT", ""},       {"TC_TOPO_FILE", ""},        {"TC_WORKSPACE_BYTES", "18446744073709551615G"}};
   for (const auto& [name, value] : kBad) {
     ::setenv(name, value, 1);
     Env env;
