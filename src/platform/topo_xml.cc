@@ -26,8 +26,9 @@ std::optional<std::string> CpuList(const std::string& affinity) {
     if (!has(first)) continue;
     size_t last = first;
     while (has(last + 1)) ++last;
-    list += (list.empty() ? "" : ",") + std::to_string(first);
-    if (last > first) list += "-" + std::to_string(last);
+    if (!list.empty()) list += ',';
+    list += std::to_string(first);
+    if (last > first) list.append("-").append(std::to_string(last));
     first = last;
   }
   return list;
