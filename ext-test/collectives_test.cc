@@ -509,14 +509,6 @@ TEST_F(CollectivesContract, PairsThatDisagreeOnAnAllToAllVAreNamedWithTheirCount
   }
 }
 
-// `call` fails with `code`, and the thread's last error contains `words`.
-#define EXPECT_FAILS(call, code, words)                                            \
-  do {                                                                             \
-    EXPECT_EQ((call), (code)) << #call;                                            \
-    EXPECT_NE(std::string(tcGetLastError(nullptr)).find(words), std::string::npos) \
-        << #call << " said: " << tcGetLastError(nullptr);                          \
-  } while (false)
-
 TEST_F(CollectivesContract, BadArgumentsAreRefusedWithASentenceAndHarmNothing) {
   RunRanks(Launch::kThreads, 1, [](int, tcComm_t comm) {
     std::vector<float> a(64), b(64);

@@ -20,14 +20,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// `call` fails with `code`, and the thread's last error contains `words`.
-#define EXPECT_FAILS(call, code, words)                                            \
-  do {                                                                             \
-    EXPECT_EQ((call), (code)) << #call;                                            \
-    EXPECT_NE(std::string(tcGetLastError(nullptr)).find(words), std::string::npos) \
-        << #call << " said: " << tcGetLastError(nullptr);                          \
-  } while (false)
-
 void SilenceLog(int, const char*, void*) {}
 
 class Contract : public ::testing::Test {

@@ -22,6 +22,14 @@ namespace tc::test {
     EXPECT_EQ(tc_result_, tcSuccess) << #call << ": " << tcGetLastError(nullptr); \
   } while (false)
 
+// `call` fails with `code`, and the thread's last error contains `words`.
+#define EXPECT_FAILS(call, code, words)                                            \
+  do {                                                                             \
+    EXPECT_EQ((call), (code)) << #call;                                            \
+    EXPECT_NE(std::string(tcGetLastError(nullptr)).find(words), std::string::npos) \
+        << #call << " said: " << tcGetLastError(nullptr);                          \
+  } while (false)
+
 // kIsolated: processes that each see one GPU, as device 0; plain processes on the host backend.
 enum class Launch { kThreads, kProcesses, kIsolated };
 
