@@ -59,7 +59,7 @@ TEST(Ledger, NamesEveryWaitOfTheCodeAndNoOther) {
   std::multiset<std::string> waits;
   ForEachSource({"api", "comm", "cuda", "host", "ops"}, [&](const std::string& path, const std::string& text) {
     int count = 0;
-    for (const char* call : {"WaitUntil<", ".wait(", ".wait_for(", "::poll("}) count += Count(text, call);
+    for (const char* call : {"WaitUntil<", ".wait(", ".wait_for(", "::poll(", "sleep_for("}) count += Count(text, call);
     for (int number = 1; number <= count; ++number) waits.insert(path + "#" + std::to_string(number));
   });
   const std::multiset<std::string> ledger = TagsBelow("Wait ledger");
