@@ -587,7 +587,7 @@ TEST_F(CollectivesContract, BlocksOfOneBufferMayShareWhatIsReadAndNothingThatIsW
 }
 
 // Empty blocks need no buffers.
-TEST_F(CollectivesContract, NothingToDoIsSuccessAndWaitsForAll) {
+TEST_F(CollectivesContract, EmptyOperatorsSucceedAndCount) {
   RunRanks(Launch::kThreads, 3, [](int, tcComm_t comm) {
     const size_t none[] = {0, 0, 0};
     TC_EXPECT_OK(tcReduceScatter(nullptr, nullptr, 0, tcFloat16, tcSum, comm, nullptr));

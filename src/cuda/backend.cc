@@ -123,10 +123,7 @@ Status CudaBackend::Prepare() {
   TC_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&prop, device_));
   uuid_ = UuidOf(prop);
   multiprocessors_ = prop.multiProcessorCount;
-  int waits = 0;
-  TC_RETURN_IF_DRIVER_ERROR(
-      TheDriver().DeviceGetAttribute(&waits, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, device_));
-  if (waits == 0) {
+  if (!DeviceHas(device_, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)) {
     return Error(tcUnsupported, "GPU %d cannot wait for a 64-bit word in a stream; the CUDA driver is too old",
                  device_);
   }

@@ -68,6 +68,13 @@ const Driver& TheDriver() { return TheFound().driver; }
 
 std::string DriverError(CUresult error) { return Format("CUDA driver error %d", static_cast<int>(error)); }
 
+bool DeviceHas(int device, CUdevice_attribute attribute) {
+  CUdevice handle = 0;
+  int value = 0;
+  return TheDriver().DeviceGet(&handle, device) == CUDA_SUCCESS &&
+         TheDriver().DeviceGetAttribute(&value, attribute, handle) == CUDA_SUCCESS && value != 0;
+}
+
 Status CheckRuntime(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return {};
   (void)cudaGetLastError();  // reported here; a program that shares this runtime must not find it

@@ -37,6 +37,9 @@ const Driver& TheDriver();
 
 // "CUDA driver error 801": a driver's own words would need one more function of it.
 std::string DriverError(CUresult error);
+// Whether a GPU has what an attribute says that is 0 or 1.
+bool DeviceHas(int device, CUdevice_attribute attribute);
+
 Status CheckRuntime(cudaError_t error, const char* what);
 Status CheckDriver(CUresult error, const char* what);
 

@@ -39,14 +39,8 @@ Status Allow(int device, CUdeviceptr base, size_t bytes) {
 bool IsRefusal(CUresult error) { return error == CUDA_ERROR_NOT_SUPPORTED || error == CUDA_ERROR_NOT_PERMITTED; }
 
 bool HasVirtualMemory(int device) {
-  CUdevice handle = 0;
-  if (TheDriver().DeviceGet(&handle, device) != CUDA_SUCCESS) return false;
-  const auto has = [&](CUdevice_attribute attribute) {
-    int value = 0;
-    return TheDriver().DeviceGetAttribute(&value, attribute, handle) == CUDA_SUCCESS && value != 0;
-  };
-  return has(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
-         has(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+  return DeviceHas(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
+         DeviceHas(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
 }
 
 // An address range with memory behind it; undone in reverse.

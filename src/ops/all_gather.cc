@@ -1,8 +1,8 @@
 #include "base/data_type.h"
 #include "ops/check.h"
+#include "ops/collective.h"
 #include "ops/issue.h"
 #include "ops/operators.h"
-#include "plan/plan.h"
 
 namespace tc {
 namespace {
@@ -25,17 +25,15 @@ Status Check(const void* sendbuff, void* recvbuff, size_t sendcount, tcDataType_
 
 Status AllGather(const void* sendbuff, void* recvbuff, size_t sendcount, tcDataType_t type, Communicator& comm,
                  tcStream_t stream) {
-  const KernelRow* row = nullptr;
+  CollectivePlan plan;
   Status checked = Check(sendbuff, recvbuff, sendcount, type, comm);
-  if (checked.ok()) checked = ChooseKernel(tcOpAllGather, type, tcPlaneAuto, comm.backend().name(), &row);
-  uint64_t slab_bytes = 0;
-  if (checked.ok()) checked = ChooseSlabBytes(comm.settings().workspace_bytes, comm.n_ranks(), &slab_bytes);
-  return Issue(checked, row,
+  if (checked.ok()) checked = PlanCollective(tcOpAllGather, type, comm, &plan);
+  return Issue(checked, plan.row,
                {.comm = comm,
                 .stream = stream,
                 .shape = {.op = tcOpAllGather, .type = type, .m = sendcount},
                 .problem = AllGatherProblem{sendbuff, recvbuff, sendcount * ElementBytes(type)},
-                .slab = slab_bytes});
+                .slab = plan.slab_bytes});
 }
 
 }  // namespace tc
