@@ -268,10 +268,10 @@ Outcome RunStream(tcComm_t comm, Work& large, Work& last) {
 
 // Two ranks, both in the same stream. `delay_us` after its start rank `aborting` aborts.
 std::vector<Outcome> RunStreams(int round, int aborting, int64_t delay_us, Abort& abort) {
-  const size_t count = OnGpu() ? size_t{16} << 20 : size_t{1} << 17;
-  const size_t rows = OnGpu() ? size_t{1} << 18 : size_t{1} << 11;
+  const size_t count = OnGpu() ? size_t{2} << 20 : size_t{1} << 17;
+  const size_t rows = OnGpu() ? size_t{1} << 15 : size_t{1} << 11;
   tcConfig_t config = TestConfig();
-  config.workspaceBytes = OnGpu() ? size_t{4} << 20 : size_t{1} << 19;
+  config.workspaceBytes = OnGpu() ? size_t{1} << 20 : size_t{1} << 19;
   tcUniqueId id;
   TC_EXPECT_OK(tcGetUniqueId(&id));
   std::barrier start(2);

@@ -14,8 +14,8 @@ enum class Waiting { kBounded, kBare };
 // be idle.
 cudaError_t LoadMeetings();
 
-// Enqueues a barrier of the rank whose view `params` holds.
-cudaError_t EnqueueMeeting(Waiting waiting, const cuda::MeetParams& params, cudaStream_t stream);
+// Enqueues a barrier of the rank `comm`.
+cudaError_t EnqueueMeeting(Waiting waiting, const cuda::DeviceComm& comm, cudaStream_t stream);
 
 }  // namespace tc::perf
 

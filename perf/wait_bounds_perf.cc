@@ -103,16 +103,15 @@ class Side {
   void Connect(const Side& peer, int nodes) {
     Use();
     if (peer.device_ != device_) ReachDevice(peer.device_);
-    RankView& view = params_.comm.view;
+    RankView& view = comm_.view;
     view.rank = index_;
     view.n_ranks = kRanks;
     for (const Side* side : {static_cast<const Side*>(this), &peer}) {
       view.control[side->index_] = side->control_;
       view.abort[side->index_] = reinterpret_cast<AbortBlock*>(side->abort_.Data());
     }
-    params_.comm.report = reinterpret_cast<cuda::Report*>(report_.Data());
-    params_.comm.entry_timeout_ns = static_cast<uint64_t>(kEntryLimit.count());
-    params_.entry.shape = BareShape();
+    comm_.report = reinterpret_cast<cuda::Report*>(report_.Data());
+    comm_.entry_timeout_ns = static_cast<uint64_t>(kEntryLimit.count());
     RequireCuda(process_, LoadMeetings(), "cudaFuncGetAttributes");
     RequireCuda(process_, Pause(0, stream_), "the kernel Pause");
     for (const Waiting waiting : kWaitings) {
@@ -163,7 +162,7 @@ class Side {
   void Use() const { RequireCuda(process_, cudaSetDevice(device_), "cudaSetDevice"); }
   void Synchronize() const { RequireCuda(process_, cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
   void Meet(Waiting waiting) const {
-    RequireCuda(process_, EnqueueMeeting(waiting, params_, stream_), "the kernel MeetOnce");
+    RequireCuda(process_, EnqueueMeeting(waiting, comm_, stream_), "the kernel MeetOnce");
   }
 
   void ReachDevice(int device) const {
@@ -186,7 +185,7 @@ class Side {
   TimeStamp end_;
   ControlBlock* control_ = nullptr;
   cudaStream_t stream_ = nullptr;
-  cuda::MeetParams params_{};
+  cuda::DeviceComm comm_{};
   std::map<Waiting, std::unique_ptr<Graph>> graphs_;
 };
 

@@ -1,4 +1,4 @@
-// All-gather by push, and the operators that only meet.
+// All-gather by push.
 #include "cuda/frame.cuh"
 #include "cuda/kernels.h"
 #include "order/moves.h"
@@ -87,18 +87,8 @@ __global__ __launch_bounds__(kThreads) void AllGatherPush(const __grid_constant_
   LeaveOperator(p.comm, entered, p.place);
 }
 
-__global__ __launch_bounds__(32) void MeetOnly(const __grid_constant__ MeetParams p) {
-  const Entered entered = EnterOperator(p.comm, p.entry, SlabPlace{});
-  if (threadIdx.x != 0) return;
-  LocalBlock& local = p.comm.view.own().local;
-  if (entered.verdict < Verdict::kOut) LeaveMeeting<DeviceMemory>(local, entered.epoch);
-  if (entered.verdict == Verdict::kGo) DeviceMemory::CountRelaxedGpu(&local.tally.ops, 1);
-  if (p.comm.launched != 0) EndLaunch<DeviceMemory>(local, p.comm.launched, 1);
-}
-
 }  // namespace
 
 const void* AllGatherKernel() { return reinterpret_cast<const void*>(&AllGatherPush); }
-const void* MeetKernel() { return reinterpret_cast<const void*>(&MeetOnly); }
 
 }  // namespace tc::cuda

@@ -50,7 +50,8 @@ Status LoadKernels() {
     }
   }
   TC_RETURN_IF_ERROR(LoadKernel(AllGatherKernel(), 0));
-  return LoadKernel(MeetKernel(), 0);
+  TC_RETURN_IF_ERROR(LoadKernel(BarrierKernel(), 0));
+  return LoadKernel(RefusalKernel(), 0);
 }
 
 std::string UuidOf(const cudaDeviceProp& prop) {

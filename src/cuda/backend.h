@@ -64,11 +64,12 @@ class CudaBackend final : public Backend {
   int MostBlocks() const;
 
   // Enqueues a kernel of this communicator. Outside a capture it follows the communicator's previous kernel, on
-  // whichever stream that was. `params` begins with a DeviceComm from KernelView.
+  // whichever stream that was. `params` is a DeviceComm from KernelView, or has one as `comm`.
   template <class Params>
   Status Launch(tcStream_t stream, const Grid& grid, Params& params) {
     return LaunchNext(stream, grid, params.comm, &params);
   }
+  Status Launch(tcStream_t stream, const Grid& grid, DeviceComm& comm) { return LaunchNext(stream, grid, comm, &comm); }
 
  private:
   CudaBackend(int device, bool p2p_disable, bool vmm_disable)

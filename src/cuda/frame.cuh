@@ -63,9 +63,7 @@ __device__ inline void ReportLongWait(const DeviceComm& comm, const OperatorShap
   DeviceMemory::StoreReleaseSys(&record.told, DeviceMemory::LoadRelaxed(&record.told) + 1);
 }
 
-__device__ inline void ReportRefusal(const DeviceComm& comm, const EntryRecord& mine, Sequence epoch, int peer,
-                                     int32_t code) {
-  if (mine.rejected != tcSuccess) return;  // this rank's caller knows
+__device__ inline void ReportRefusal(const DeviceComm& comm, Sequence epoch, int peer, int32_t code) {
   Refusal& refusal = comm.report->refusal;
   const uint32_t reported = DeviceMemory::LoadRelaxed(&refusal.reported);
   if (reported != DeviceMemory::LoadAcquireSys(&refusal.collected)) return;  // an earlier one is not collected yet
@@ -84,8 +82,12 @@ __device__ inline void ReportRefusal(const DeviceComm& comm, const EntryRecord& 
   DeviceMemory::StoreReleaseSys(&refusal.reported, reported + 1);
 }
 
+// Shorter waits are not counted: they are the way of a signal, and a count under way would hold up the kernel's end.
+inline constexpr uint64_t kShortWaitNs = 2'000;
+
 // The first warp of the first block: one lane per peer publishes, waits and compares.
-__device__ inline Verdict Meet(const DeviceComm& comm, const EntryRecord& mine, Sequence epoch, bool first) {
+template <class Entry>
+__device__ inline Verdict Meet(const DeviceComm& comm, const Entry& mine, Sequence epoch, bool first) {
   const RankView& view = comm.view;
   const int peer = threadIdx.x;
   const bool is_peer = peer < view.n_ranks;
@@ -99,8 +101,9 @@ __device__ inline Verdict Meet(const DeviceComm& comm, const EntryRecord& mine, 
     // In later epochs of the operator every rank is inside it already.
     const uint64_t limit_ns = first ? comm.entry_timeout_ns : comm.timeout_ns;
     result = WaitUntil<DeviceMemory>(entered, view, limit_ns, kLongWaitNs, tell);
-    if (peer != view.rank) {
-      DeviceMemory::CountRelaxedGpu(&view.own().local.tally.wait_ns[peer], DeviceMemory::NowNs() - start);
+    const uint64_t waited_ns = DeviceMemory::NowNs() - start;
+    if (waited_ns >= kShortWaitNs) {
+      DeviceMemory::CountRelaxedGpu(&view.own().local.tally.wait_ns[peer], waited_ns);
     }
   }
   if (result != WaitResult::kReached) {
@@ -120,12 +123,16 @@ __device__ inline Verdict Meet(const DeviceComm& comm, const EntryRecord& mine, 
   const unsigned differs = __ballot_sync(~0u, is_peer && !same);
   if (refused == 0 && differs == 0) return Verdict::kGo;
   const int guilty = __ffs(refused != 0 ? refused : differs) - 1;
-  if (peer == guilty) ReportRefusal(comm, mine, epoch, peer, refused != 0 ? head.rejected : tcInvalidUsage);
+  if (peer == guilty && mine.rejected == tcSuccess) {  // else this rank's caller knows
+    ReportRefusal(comm, epoch, peer, refused != 0 ? head.rejected : tcInvalidUsage);
+  }
   return Verdict::kRefused;
 }
 
-// Called first by all threads of every block. The block with ticket 0 meets the peers for all of them.
-__device__ inline Entered EnterOperator(const DeviceComm& comm, const EntryRecord& mine, SlabPlace place) {
+// Called first by all threads of every block, with an EntryRecord or BareEntry. The block with ticket 0 meets the peers
+// for all of them.
+template <class Entry>
+__device__ inline Entered EnterOperator(const DeviceComm& comm, const Entry& mine, SlabPlace place) {
   __shared__ Entered entered;
   LocalBlock& local = comm.view.own().local;
   if (threadIdx.x == 0) {

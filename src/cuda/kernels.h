@@ -19,7 +19,10 @@ GemmKernel AllGatherGemmKernel(tcDataType_t type, tcBLayout_t layout);
 // Takes GatherParams.
 const void* AllGatherKernel();
 
-// Takes MeetParams: an operator that only meets, a barrier or a refusal. One block of one warp.
-const void* MeetKernel();
+// Takes DeviceComm. One block of kMeetingThreads threads.
+const void* BarrierKernel();
+
+// Takes RefusalParams: an operator that does nothing but say why. One block of kMeetingThreads threads.
+const void* RefusalKernel();
 
 }  // namespace tc::cuda

@@ -16,12 +16,6 @@ constexpr int kDefaultMovers = 4;
 
 CudaBackend& BackendOf(Communicator& comm) { return static_cast<CudaBackend&>(comm.backend()); }
 
-Status LaunchMeeting(Communicator& comm, tcStream_t stream, const EntryRecord& entry) {
-  const Grid grid{.kernel = MeetKernel(), .blocks = 1, .threads = 32};
-  MeetParams params{BackendOf(comm).KernelView(comm), entry};
-  return BackendOf(comm).Launch(stream, grid, params);
-}
-
 void CountTraffic(Communicator& comm, uint64_t sent_to_each, uint64_t received) {
   comm.counters().bytes_sent += sent_to_each * (comm.n_ranks() - 1);
   comm.counters().bytes_received += received;
@@ -30,11 +24,13 @@ void CountTraffic(Communicator& comm, uint64_t sent_to_each, uint64_t received) 
 }  // namespace
 
 Status LaunchRefusal(Communicator& comm, tcStream_t stream, const OperatorShape& shape, const Status& why) {
-  return LaunchMeeting(comm, stream, EntryOfRefusal(shape, why));
+  RefusalParams params{BackendOf(comm).KernelView(comm), EntryOfRefusal(shape, why)};
+  return BackendOf(comm).Launch(stream, {.kernel = RefusalKernel(), .blocks = 1, .threads = kMeetingThreads}, params);
 }
 
-Status LaunchBarrier(Communicator& comm, tcStream_t stream, const OperatorShape& shape) {
-  return LaunchMeeting(comm, stream, EntryOfShape(shape));
+Status LaunchBarrier(Communicator& comm, tcStream_t stream) {
+  DeviceComm params = BackendOf(comm).KernelView(comm);
+  return BackendOf(comm).Launch(stream, {.kernel = BarrierKernel(), .blocks = 1, .threads = kMeetingThreads}, params);
 }
 
 Status LaunchAllGather(Communicator& comm, tcStream_t stream, const OperatorShape& shape,

@@ -8,7 +8,7 @@ namespace tc::cuda {
 
 Status LaunchRefusal(Communicator& comm, tcStream_t stream, const OperatorShape& shape, const Status& why);
 
-Status LaunchBarrier(Communicator& comm, tcStream_t stream, const OperatorShape& shape);
+Status LaunchBarrier(Communicator& comm, tcStream_t stream);
 
 Status LaunchAllGather(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
                        const AllGatherProblem& problem, size_t slab_bytes);

@@ -13,6 +13,7 @@ namespace tc::cuda {
 
 inline constexpr int kMaxWindows = 256;  // of a communicator at a time
 inline constexpr int kThreads = 256;     // of every block that moves or computes
+inline constexpr int kMeetingThreads = 32;
 
 // Where a window lies in this rank's address space. In device memory: a graph captured before a registration must find
 // it.
@@ -64,8 +65,7 @@ struct DeviceComm {
   uint64_t launched = 0;  // counts launches outside graphs; 0 inside
 };
 
-// An operator that only meets: a barrier, a refusal.
-struct MeetParams {
+struct RefusalParams {
   DeviceComm comm;
   EntryRecord entry;
 };

@@ -33,6 +33,16 @@ TC_HOST_DEVICE void PublishEntry(const RankView& view, int peer, Sequence epoch,
   Signal<Memory>(&slot.entered, EntryWord(epoch, bare));
 }
 
+// An entry that is known to be bare without looking: a barrier's.
+struct BareEntry {
+  OperatorShape shape = BareShape();
+  int32_t rejected = tcSuccess;
+};
+template <class Memory>
+TC_HOST_DEVICE void PublishEntry(const RankView& view, int peer, Sequence epoch, const BareEntry&) {
+  Signal<Memory>(&EntryOf(view, peer, view.rank, epoch).entered, EntryWord(epoch, true));
+}
+
 // Whether `peer` has entered `epoch`; if so what it entered with may be read, until this rank's next epoch.
 template <class Memory>
 TC_HOST_DEVICE bool HasEntered(const RankView& view, int peer, Sequence epoch) {

@@ -60,7 +60,7 @@ const std::vector<KernelRow>& Registry() {
       {"cuda_refusal", kOpRefusal, "cuda", kAllTypes, tcPlaneAuto,
        [](const Launch& l) { return cuda::LaunchRefusal(l.comm, l.stream, l.shape, std::get<Status>(l.problem)); }},
       {"cuda_barrier", tcOpBarrier, "cuda", kAllTypes, tcPlaneAuto,
-       [](const Launch& l) { return cuda::LaunchBarrier(l.comm, l.stream, l.shape); }},
+       [](const Launch& l) { return cuda::LaunchBarrier(l.comm, l.stream); }},
       {"cuda_all_gather_push", tcOpAllGather, "cuda", kAllTypes, tcPlanePush,
        [](const Launch& l) {
          return cuda::LaunchAllGather(l.comm, l.stream, l.shape, std::get<AllGatherProblem>(l.problem), l.slab);
