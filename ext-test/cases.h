@@ -101,45 +101,33 @@ struct Buffers {
 
   TC_HOST_DEVICE uint64_t cells() const { return pictures[kSend].cells + pictures[kRecv].cells; }
   TC_HOST_DEVICE void Fill(uint64_t cell) const {
-    const int buffer = ToCell(cell);
-    const uint64_t bits = BitsAt(values, pictures[buffer], cell);
-    unsigned char* const at = memory[buffer] + cell * ElementSize(values.type);
-    switch (ElementSize(values.type)) {
-      case 1:
-        *at = static_cast<uint8_t>(bits);
-        break;
-      case 2:
-        *reinterpret_cast<uint16_t*>(at) = static_cast<uint16_t>(bits);
-        break;
-      case 4:
-        *reinterpret_cast<uint32_t*>(at) = static_cast<uint32_t>(bits);
-        break;
-      default:
-        *reinterpret_cast<uint64_t*>(at) = bits;
-    }
+    At(cell, [](auto& held, auto bits) {
+      held = bits;
+      return true;
+    });
   }
   TC_HOST_DEVICE bool IsRight(uint64_t cell) const {
-    const int buffer = ToCell(cell);
-    const uint64_t bits = BitsAt(values, pictures[buffer], cell);
-    const unsigned char* const at = memory[buffer] + cell * ElementSize(values.type);
-    switch (ElementSize(values.type)) {
-      case 1:
-        return *at == static_cast<uint8_t>(bits);
-      case 2:
-        return *reinterpret_cast<const uint16_t*>(at) == static_cast<uint16_t>(bits);
-      case 4:
-        return *reinterpret_cast<const uint32_t*>(at) == static_cast<uint32_t>(bits);
-      default:
-        return *reinterpret_cast<const uint64_t*>(at) == bits;
-    }
+    return At(cell, [](const auto& held, auto bits) { return held == bits; });
   }
 
  private:
-  // The buffer of a cell, whose number becomes that in its buffer.
-  TC_HOST_DEVICE int ToCell(uint64_t& cell) const {
-    if (cell < pictures[kSend].cells) return kSend;
-    cell -= pictures[kSend].cells;
-    return kRecv;
+  // Visits a cell as a word, with the bits that belong there.
+  template <class Visit>
+  TC_HOST_DEVICE bool At(uint64_t cell, const Visit& visit) const {
+    const int buffer = cell < pictures[kSend].cells ? kSend : kRecv;
+    if (buffer == kRecv) cell -= pictures[kSend].cells;
+    const uint64_t bits = BitsAt(values, pictures[buffer], cell);
+    unsigned char* const first = memory[buffer];
+    switch (ElementSize(values.type)) {
+      case 1:
+        return visit(first[cell], static_cast<uint8_t>(bits));
+      case 2:
+        return visit(reinterpret_cast<uint16_t*>(first)[cell], static_cast<uint16_t>(bits));
+      case 4:
+        return visit(reinterpret_cast<uint32_t*>(first)[cell], static_cast<uint32_t>(bits));
+      default:
+        return visit(reinterpret_cast<uint64_t*>(first)[cell], bits);
+    }
   }
 };
 
