@@ -3,8 +3,8 @@
 // run on the host backend.
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
-#include <memory>
+#include <string>
+#include <vector>
 
 #include "allocations.h"
 #include "cases.h"
@@ -30,6 +30,7 @@ __global__ void FillCells(const __grid_constant__ Buffers buffers) {
   }
 }
 
+// With whole warps.
 __global__ void CheckCells(const __grid_constant__ Buffers buffers, Verdict* verdict) {
   const uint64_t stride = uint64_t{gridDim.x} * blockDim.x;
   Verdict mine{};
@@ -38,8 +39,8 @@ __global__ void CheckCells(const __grid_constant__ Buffers buffers, Verdict* ver
     if (buffers.IsRight(cell)) continue;
     if (mine.wrong++ == 0) mine.nearness = ~cell;
   }
-  if (mine.checked == 0) return;
-  atomicAdd(&verdict->checked, mine.checked);
+  for (int apart = 16; apart > 0; apart /= 2) mine.checked += __shfl_down_sync(~0u, mine.checked, apart);
+  if (threadIdx.x % 32 == 0 && mine.checked > 0) atomicAdd(&verdict->checked, mine.checked);
   if (mine.wrong == 0) return;
   atomicAdd(&verdict->wrong, mine.wrong);
   atomicMax(&verdict->nearness, mine.nearness);
@@ -47,8 +48,7 @@ __global__ void CheckCells(const __grid_constant__ Buffers buffers, Verdict* ver
 
 __global__ void Advance(uint64_t* round) { ++*round; }
 
-// A rank's buffers: two of plain memory, and two in a window that begins at an odd place of its allocation. `bytes` of
-// each; 0: no such buffer.
+// A rank's buffers: two of plain memory and, if wanted, two in a window that begins at an odd place of its allocation.
 class Rooms {
  public:
   Rooms(tcComm_t comm, size_t send_bytes, size_t recv_bytes, bool registered) : comm_(comm) {
@@ -156,8 +156,8 @@ class Executor {
   Executor(tcComm_t comm, tcStream_t stream) : comm_(comm), stream_(stream) {
     if (!OnGpu()) return;
     // CUDA loads kernels when they are first used, and may wait for the device to be idle: before operators run.
-    FillCells<<<1, 1, 0, stream>>>(Buffers{});
-    CheckCells<<<1, 1, 0, stream>>>(Buffers{}, nullptr);
+    FillCells<<<1, kThreads, 0, stream>>>(Buffers{});
+    CheckCells<<<1, kThreads, 0, stream>>>(Buffers{}, nullptr);
     CUDA_EXPECT_OK(cudaStreamSynchronize(stream));
   }
 
@@ -216,7 +216,7 @@ class Sweep {
     EXPECT_EQ(wrong_, 0u);
   }
 
-  // Whether the backend has the operator at all.
+  // Whether the operator runs. It is a failure when the backend has it, but not as it is asked for.
   bool Has(tcOp_t op) {
     int8_t& known = has_[op];
     if (known == kUnknown) {
@@ -225,9 +225,10 @@ class Sweep {
       desc.op = op;
       desc.type = tcFloat32;
       desc.count = 1;
-      const tcResult_t result = tcOpSupported(comm_, &desc);
-      known = result != tcUnsupported;
-      if (!known && rank_ == 0) std::printf("left out: %s\n", tcGetLastError(nullptr));
+      known = tcOpSupported(comm_, &desc) != tcUnsupported;
+      const std::string why = known == 1 ? "" : tcGetLastError(nullptr);
+      if (rank_ == 0 && known == 0) std::printf("left out: %s\n", why.c_str());
+      EXPECT_TRUE(known == 1 || why.find("not built yet") != std::string::npos) << why;
     }
     return known == 1;
   }
@@ -642,10 +643,17 @@ TEST_F(CollectivesOnGpuAlone, NoOperatorCallAllocates) {
     Sweep sweep(rank, 2, comm, rooms);
     ExpectNoAllocation("barrier", comm, [&] { return tcBarrier(comm, TestStream()); });
     const auto& plain = rooms.Of(Where::kPlain, rank);
-    ExpectNoAllocation("all-gather + GEMM", comm, [&] {
-      return tcFusedAllGatherGemm(plain[kSend], plain[kSend] + kEdge * kEdge * 4, plain[kRecv], kEdge, kEdge, kEdge,
-                                  tcFloat32, nullptr, comm, TestStream());
-    });
+    tcOpDesc_t gemm;
+    TC_OP_DESC_INIT(&gemm);
+    gemm.op = tcOpAllGatherGemm;
+    gemm.type = tcFloat32;
+    gemm.m = gemm.n = gemm.k = kEdge;
+    if (tcOpSupported(comm, &gemm) == tcSuccess) {  // not on every plane
+      ExpectNoAllocation("all-gather + GEMM", comm, [&] {
+        return tcFusedAllGatherGemm(plain[kSend], plain[kSend] + kEdge * kEdge * 4, plain[kRecv], kEdge, kEdge, kEdge,
+                                    tcFloat32, nullptr, comm, TestStream());
+      });
+    }
     for (tcOp_t op = kFirstOp; op <= kLastOp; ++op) {
       if (!sweep.Has(op)) continue;
       for (const size_t count : {size_t{100}, kCount}) {

@@ -2,6 +2,7 @@
 // and gaps between blocks included.
 #include <chrono>
 #include <random>
+#include <vector>
 
 #include "cases.h"
 #include "ranks.h"
