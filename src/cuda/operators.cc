@@ -30,7 +30,8 @@ Status LaunchRefusal(Communicator& comm, tcStream_t stream, const OperatorShape&
 
 Status LaunchBarrier(Communicator& comm, tcStream_t stream) {
   DeviceComm params = BackendOf(comm).KernelView(comm);
-  return BackendOf(comm).Launch(stream, {.kernel = BarrierKernel(), .blocks = 1, .threads = kMeetingThreads}, params);
+  const Grid grid{.kernel = BarrierKernel(), .blocks = 1, .threads = kMeetingThreads, .starts_early = true};
+  return BackendOf(comm).Launch(stream, grid, params);
 }
 
 Status LaunchAllGather(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
