@@ -355,7 +355,11 @@ Status CudaBackend::LaunchNext(tcStream_t stream, const Grid& grid, DeviceComm& 
   comm.call = ++calls_;
   comm.stream = stream;
   comm.launched = eager ? launched_ + 1 : 0;
-  TC_RETURN_IF_ERROR(LaunchGrid(stream, grid, params));
+  {
+    std::unique_lock<std::mutex> alone;
+    if (ranks_on_device_ > 1) alone = service_->LockLaunches();
+    TC_RETURN_IF_ERROR(LaunchGrid(stream, grid, params));
+  }
   if (!eager) return {};
   launched_ = comm.launched;
   last_stream_ = id;
