@@ -49,7 +49,12 @@ Status LoadKernels() {
       TC_RETURN_IF_ERROR(LoadKernel(kernel.function, kernel.shared_bytes));
     }
   }
-  TC_RETURN_IF_ERROR(LoadKernel(AllGatherKernel(), 0));
+  for (const tcPlane_t plane : {tcPlanePush, tcPlanePull}) {
+    TC_RETURN_IF_ERROR(LoadKernel(ExchangeKernel({}, plane), 0));
+    for (tcDataType_t type = tcInt8; type <= tcBfloat16; ++type) {
+      TC_RETURN_IF_ERROR(LoadKernel(ExchangeKernel({.reduces = true, .type = type}, plane), 0));
+    }
+  }
   TC_RETURN_IF_ERROR(LoadKernel(BarrierKernel(), 0));
   return LoadKernel(RefusalKernel(), 0);
 }
@@ -87,6 +92,12 @@ Status DescribeStall(const Communicator& comm, uint32_t code, const Stall& stall
   const auto seconds = [](std::chrono::nanoseconds limit) { return std::chrono::duration<double>(limit).count(); };
   const auto seen = static_cast<unsigned long long>(stall.seen);
   const auto wanted = static_cast<unsigned long long>(stall.epoch);
+  if (stall.acknowledgement) {
+    return Error(tcTimeout,
+                 "%s waited %g s for rank %d to have read this rank's registered buffer (acknowledgement seen %llu, "
+                 "wanted %llu)",
+                 title.c_str(), seconds(comm.settings().timeout), stall.peer, seen, wanted);
+  }
   if (stall.first_unit < 0) {
     const auto limit = stall.first_epoch ? comm.settings().entry_timeout : comm.settings().timeout;
     return Error(tcTimeout, "%s waited %g s for rank %d to %s (entry seen %llu, wanted %llu)", title.c_str(),
@@ -296,6 +307,8 @@ void CudaBackend::Tally(Communicator& comm) {
   // Nothing was launched, or the device is lost, which the next operator says.
   if (local_ == nullptr || !service_->Copy(&tally, &local_->tally, sizeof(tally)).ok()) return;
   comm.counters().ops = tally.ops;
+  comm.counters().bytes_sent = tally.bytes_sent;
+  comm.counters().bytes_received = tally.bytes_received;
   for (int peer = 0; peer < comm.n_ranks(); ++peer) comm.counters().wait_ns[peer] = tally.wait_ns[peer];
 }
 

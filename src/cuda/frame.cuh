@@ -192,7 +192,11 @@ __device__ inline void LeaveOperator(const DeviceComm& comm, const Entered& ente
       DeviceMemory::StoreRelaxed(&local.refused, entered.verdict == Verdict::kRefused ? 1u : 0u);
     }
     const bool last = LeaveEpoch<DeviceMemory>(local, entered.epoch, gridDim.x, 0);
-    if (last && place.last && entered.verdict == Verdict::kGo) DeviceMemory::CountRelaxedGpu(&local.tally.ops, 1);
+    if (last && entered.verdict == Verdict::kGo) {
+      if (place.last) DeviceMemory::CountRelaxedGpu(&local.tally.ops, 1);
+      if (comm.sends > 0) DeviceMemory::CountRelaxedGpu(&local.tally.bytes_sent, comm.sends);
+      if (comm.receives > 0) DeviceMemory::CountRelaxedGpu(&local.tally.bytes_received, comm.receives);
+    }
   }
   if (comm.launched != 0) EndLaunch<DeviceMemory>(local, comm.launched, gridDim.x);
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "order/exchange.h"
 #include "order/problem.h"
 #include "order/shards.h"
 #include "protocol/layout.h"
@@ -70,6 +71,8 @@ struct DeviceComm {
   const WindowBases* windows;
   Report* report;
   tcStream_t stream = nullptr;
+  uint64_t sends = 0;     // bytes that this launch moves to all peers together
+  uint64_t receives = 0;  // the same from all peers
 };
 
 struct RefusalParams {
@@ -83,16 +86,10 @@ struct SlabPlace {
   bool last = true;
 };
 
-struct GatherParams {
+struct ExchangeParams {
   DeviceComm comm;
   EntryRecord entry;
-  const std::byte* send;  // this rank's part of the slab
-  std::byte* recv;        // block 0's part of the slab; block r's lies r * stride further
-  uint64_t stride;
-  uint64_t first;  // bytes of a block before this slab
-  uint64_t bytes;  // of a block in this slab
-  uint64_t chunk_bytes;
-  uint64_t staged_stride;  // bytes of a block in the workspace
+  Exchange exchange;
   SlabPlace place;
 };
 
