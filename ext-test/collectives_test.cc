@@ -1,12 +1,9 @@
 // The collectives from outside: every byte of every buffer is compared with what a naive reference says, guard zones
 // and gaps between blocks included.
-#include <algorithm>
-#include <array>
 #include <chrono>
-#include <memory>
 #include <random>
 
-#include "elements.h"
+#include "cases.h"
 #include "ranks.h"
 
 namespace tc::test {
@@ -14,8 +11,6 @@ namespace {
 
 constexpr size_t kWorkspace = 96 * 1024;  // small: larger operators go in slabs
 constexpr size_t kArena = size_t{4} << 20;
-constexpr size_t kGuard = 64;
-constexpr unsigned char kPoison = 0xA5;
 constexpr tcRedOp_t kReductions[] = {tcSum, tcProd, tcMax, tcMin, tcAvg};
 
 tcConfig_t SmallWorkspace() {
@@ -24,50 +19,6 @@ tcConfig_t SmallWorkspace() {
   config.entryTimeoutMs = 20'000;  // a rank whose comparison failed does not come any more
   return config;
 }
-
-// Memory of which each byte is known: what it holds and what it must hold after the operator.
-class Arena {
- public:
-  explicit Arena(unsigned char* memory) : memory_(memory) {}
-
-  // Poisons room for `bytes`, which start `shift` bytes behind a guard zone.
-  unsigned char* Prepare(size_t bytes, size_t shift) {
-    expected_.assign(2 * kGuard + shift + bytes, kPoison);
-    std::memcpy(memory_, expected_.data(), expected_.size());
-    return memory_ + kGuard + shift;
-  }
-  void Put(unsigned char* at, tcDataType_t type, uint64_t bits) {
-    StoreElement(at, type, bits);
-    Expect(at, type, bits);
-  }
-  void Expect(const unsigned char* at, tcDataType_t type, uint64_t bits) {
-    StoreElement(&expected_[static_cast<size_t>(at - memory_)], type, bits);
-  }
-  // The first byte that is not as expected; -1: none.
-  ptrdiff_t FirstWrong() const {
-    const auto [expected, seen] = std::mismatch(expected_.begin(), expected_.end(), memory_);
-    return expected == expected_.end() ? -1 : expected - expected_.begin();
-  }
-
- private:
-  unsigned char* memory_;
-  std::vector<unsigned char> expected_;
-};
-
-enum class Where { kPlain, kWindow, kMixed };  // kMixed: registered on odd ranks alone
-
-// One call, the same on every rank but for where its buffers lie.
-struct Call {
-  tcOp_t op = tcOpAllReduce;
-  tcDataType_t type = tcFloat32;
-  tcRedOp_t reduction = tcSum;
-  int root = 0;
-  size_t count = 0;
-  uint64_t seed = 0;
-  bool in_place = false;
-  Where where = Where::kPlain;
-  size_t shift = 0;  // elements that buffers start behind an aligned address
-};
 
 // The buffers of one rank.
 class Rank {
@@ -83,212 +34,28 @@ class Rank {
     TC_EXPECT_OK(tcMemFree(registered_));
   }
 
-  // Prepares the buffers, calls the operator, and leaves what must lie where for Compare.
-  tcResult_t Launch(const Call& call) {
-    const bool in_window = call.where == Where::kWindow || (call.where == Where::kMixed && rank_ % 2 == 1);
-    unsigned char* const memory = in_window ? registered_ : plain_.data();
-    send_ = std::make_unique<Arena>(memory);
-    recv_ = std::make_unique<Arena>(memory + kArena);
-    switch (call.op) {
-      case tcOpReduceScatter:
-        return Scatter(call, std::vector<size_t>(n_ranks_, call.count));
-      case tcOpReduceScatterV:
-        return Scatter(call, Uneven(call));
-      case tcOpAllReduce:
-        return AllReduce(call);
-      case tcOpBroadcast:
-        return Broadcast(call);
-      case tcOpAllGatherV:
-        return AllGatherV(call);
-      case tcOpAllToAll:
-        return AllToAll(call);
-      case tcOpAllToAllV:
-        return AllToAllV(call);
-      default:
-        return tcBarrier(comm_, nullptr);
-    }
-  }
-
-  void Compare(const Call& call) const {
-    for (const Arena* arena : {send_.get(), recv_.get()}) {
-      ASSERT_EQ(arena->FirstWrong(), -1) << (arena == send_.get() ? "sendbuff" : "recvbuff") << " of rank " << rank_
-                                         << ", op " << call.op << ", type " << call.type << ", reduction "
-                                         << call.reduction << ", count " << call.count << ", where "
-                                         << static_cast<int>(call.where) << (call.in_place ? ", in place" : "");
-    }
-  }
-
-  void Run(const Call& call) {
-    TC_EXPECT_OK(Launch(call));
+  // Fills the buffers, runs the operator, and compares.
+  void Run(const Case& which) {
+    unsigned char* const memory = IsRegistered(which.where, rank_) ? registered_ : plain_.data();
+    const Plan plan(which, rank_, n_ranks_, {memory, memory + kArena});
+    ASSERT_LE(plan.Room(), kArena);
+    for (uint64_t cell = 0; cell < plan.before().cells(); ++cell) plan.before().Fill(cell);
+    TC_EXPECT_OK(plan.Call(comm_, nullptr));
     TC_EXPECT_OK(tcStreamSynchronize(comm_, nullptr));
-    Compare(call);
+    uint64_t right = 0;
+    while (right < plan.after().cells() && plan.after().IsRight(right)) ++right;
+    ASSERT_EQ(right, plan.after().cells()) << "cell is the first wrong one on rank " << rank_ << "; sendbuff has "
+                                           << plan.after().pictures[kSend].cells << "; " << Describe(which);
   }
 
  private:
-  // Blocks of uneven sizes, some empty, the largest of `count`.
-  std::vector<size_t> Uneven(const Call& call) const {
-    std::vector<size_t> counts(n_ranks_);
-    for (int rank = 0; rank < n_ranks_; ++rank) {
-      const size_t of[] = {call.count, 0, call.count / 2, std::min<size_t>(call.count, 3), call.count - call.count / 3};
-      counts[rank] = of[(static_cast<size_t>(rank) + call.seed) % 5];
-    }
-    return counts;
-  }
-  size_t CountOfPair(const Call& call, int from, int to) const {
-    const uint64_t random = Mix(call.seed * 977 + static_cast<uint64_t>(from * n_ranks_ + to));
-    return random % 3 == 0 ? 0 : random % 3 == 1 ? call.count : random % (call.count + 1);
-  }
-  // Places with gaps, the last block first; packed every other time, when a NULL may stand for them.
-  static std::vector<size_t> Places(const Call& call, const std::vector<size_t>& counts, bool packed) {
-    std::vector<size_t> places(counts.size());
-    size_t end = 0;
-    for (size_t i = 0; i < counts.size(); ++i) {
-      const size_t block = packed ? i : counts.size() - 1 - i;
-      places[block] = end;
-      end += counts[block] + (packed ? 0 : 1 + (block + call.seed) % 3);
-    }
-    return places;
-  }
-  static size_t Extent(const std::vector<size_t>& counts, const std::vector<size_t>& places) {
-    size_t extent = 0;
-    for (size_t i = 0; i < counts.size(); ++i) extent = std::max(extent, places[i] + counts[i]);
-    return extent;
-  }
-
-  unsigned char* Room(Arena& arena, const Call& call, size_t elements) {
-    const size_t size = ElementSize(call.type);
-    EXPECT_LE(elements * size + 3 * kGuard, kArena);
-    return arena.Prepare(elements * size, call.shift * size);
-  }
-  static uint64_t Bits(const Call& call, int rank, uint64_t index) {
-    return ElementBits(call.type, call.seed, rank, index);
-  }
-  // Elements [first, first + count) of a rank's data.
-  static void Fill(Arena& arena, unsigned char* at, const Call& call, int rank, uint64_t first, size_t count) {
-    const size_t size = ElementSize(call.type);
-    for (size_t i = 0; i < count; ++i) arena.Put(at + i * size, call.type, Bits(call, rank, first + i));
-  }
-  static void ExpectData(Arena& arena, const unsigned char* at, const Call& call, int rank, uint64_t first,
-                         size_t count) {
-    const size_t size = ElementSize(call.type);
-    for (size_t i = 0; i < count; ++i) arena.Expect(at + i * size, call.type, Bits(call, rank, first + i));
-  }
-  void ExpectReduced(Arena& arena, const unsigned char* at, const Call& call, uint64_t first, size_t count) const {
-    const size_t size = ElementSize(call.type);
-    std::vector<uint64_t> bits(n_ranks_);
-    for (size_t i = 0; i < count; ++i) {
-      for (int rank = 0; rank < n_ranks_; ++rank) bits[rank] = Bits(call, rank, first + i);
-      arena.Expect(at + i * size, call.type, ReducedBits(call.type, call.reduction, bits));
-    }
-  }
-  // What an arena that the call does not use must keep.
-  static void Leave(Arena& arena) { arena.Prepare(0, 0); }
-
-  tcResult_t Scatter(const Call& call, const std::vector<size_t>& counts) {
-    const std::vector<size_t> places = Places(call, counts, true);
-    const size_t total = Extent(counts, places);
-    unsigned char* const send = Room(*send_, call, total);
-    Fill(*send_, send, call, rank_, 0, total);
-    unsigned char* recv = send + places[rank_] * ElementSize(call.type);
-    if (call.in_place) {
-      Leave(*recv_);
-    } else {
-      recv = Room(*recv_, call, counts[rank_]);
-    }
-    ExpectReduced(call.in_place ? *send_ : *recv_, recv, call, places[rank_], counts[rank_]);
-    return call.op == tcOpReduceScatter
-               ? tcReduceScatter(send, recv, call.count, call.type, call.reduction, comm_, nullptr)
-               : tcReduceScatterV(send, recv, counts.data(), call.type, call.reduction, comm_, nullptr);
-  }
-
-  tcResult_t AllReduce(const Call& call) {
-    unsigned char* const recv = Room(*recv_, call, call.count);
-    unsigned char* send = recv;
-    if (call.in_place) {
-      Leave(*send_);
-    } else {
-      send = Room(*send_, call, call.count);
-    }
-    Fill(call.in_place ? *recv_ : *send_, send, call, rank_, 0, call.count);
-    ExpectReduced(*recv_, recv, call, 0, call.count);
-    return tcAllReduce(send, recv, call.count, call.type, call.reduction, comm_, nullptr);
-  }
-
-  tcResult_t Broadcast(const Call& call) {
-    unsigned char* const recv = Room(*recv_, call, call.count);
-    unsigned char* send = call.in_place ? recv : nullptr;
-    Leave(*send_);
-    if (rank_ == call.root) {
-      if (!call.in_place) send = Room(*send_, call, call.count);
-      Fill(call.in_place ? *recv_ : *send_, send, call, rank_, 0, call.count);
-    }
-    ExpectData(*recv_, recv, call, call.root, 0, call.count);
-    return tcBroadcast(send, recv, call.count, call.type, call.root, comm_, nullptr);
-  }
-
-  tcResult_t AllGatherV(const Call& call) {
-    const std::vector<size_t> counts = Uneven(call);
-    const bool packed = (call.seed + static_cast<uint64_t>(rank_)) % 2 == 0;  // ranks may differ in their places
-    const std::vector<size_t> places = Places(call, counts, packed);
-    unsigned char* const recv = Room(*recv_, call, Extent(counts, places));
-    const auto place = [&](int rank) { return recv + places[rank] * ElementSize(call.type); };
-    unsigned char* send = place(rank_);
-    if (call.in_place) {
-      Leave(*send_);
-    } else {
-      send = Room(*send_, call, counts[rank_]);
-    }
-    Fill(call.in_place ? *recv_ : *send_, send, call, rank_, 0, counts[rank_]);
-    for (int rank = 0; rank < n_ranks_; ++rank) ExpectData(*recv_, place(rank), call, rank, 0, counts[rank]);
-    return tcAllGatherV(send, recv, counts.data(), packed && call.seed % 4 < 2 ? nullptr : places.data(), call.type,
-                        comm_, nullptr);
-  }
-
-  // Element i of the block for rank `to` is number to * kApart + i of its source.
-  static constexpr uint64_t kApart = uint64_t{1} << 32;
-
-  tcResult_t AllToAll(const Call& call) {
-    const size_t block = call.count * ElementSize(call.type);
-    unsigned char* const send = Room(*send_, call, call.count * n_ranks_);
-    unsigned char* const recv = Room(*recv_, call, call.count * n_ranks_);
-    for (int peer = 0; peer < n_ranks_; ++peer) {
-      Fill(*send_, send + peer * block, call, rank_, peer * kApart, call.count);
-      ExpectData(*recv_, recv + peer * block, call, peer, rank_ * kApart, call.count);
-    }
-    return tcAllToAll(send, recv, call.count, call.type, comm_, nullptr);
-  }
-
-  tcResult_t AllToAllV(const Call& call) {
-    const size_t size = ElementSize(call.type);
-    std::vector<size_t> sends(n_ranks_), receives(n_ranks_);
-    for (int peer = 0; peer < n_ranks_; ++peer) {
-      sends[peer] = CountOfPair(call, rank_, peer);
-      receives[peer] = CountOfPair(call, peer, rank_);
-    }
-    const bool packed = (call.seed + static_cast<uint64_t>(rank_)) % 2 == 0;
-    const std::vector<size_t> from = Places(call, sends, packed);
-    const std::vector<size_t> to = Places(call, receives, packed);
-    unsigned char* const send = Room(*send_, call, Extent(sends, from));
-    unsigned char* const recv = Room(*recv_, call, Extent(receives, to));
-    for (int peer = 0; peer < n_ranks_; ++peer) {
-      Fill(*send_, send + from[peer] * size, call, rank_, peer * kApart, sends[peer]);
-      ExpectData(*recv_, recv + to[peer] * size, call, peer, rank_ * kApart, receives[peer]);
-    }
-    const bool null = packed && call.seed % 4 < 2;
-    return tcAllToAllV(send, sends.data(), null ? nullptr : from.data(), recv, receives.data(),
-                       null ? nullptr : to.data(), call.type, comm_, nullptr);
-  }
-
   const int rank_;
   const int n_ranks_;
   tcComm_t comm_;
   std::vector<unsigned char> plain_;
   unsigned char* registered_ = nullptr;
   tcWindow_t window_ = nullptr;
-  std::unique_ptr<Arena> send_, recv_;
 };
-
-bool Reduces(tcOp_t op) { return op == tcOpReduceScatter || op == tcOpReduceScatterV || op == tcOpAllReduce; }
 
 class Collectives : public ::testing::TestWithParam<std::tuple<Launch, int>> {
  protected:
@@ -307,13 +74,12 @@ void Sweep(Rank& rank, int n_ranks, tcOp_t op) {
     if (Reduces(op) && type >= tcFloat8e4m3) continue;
     for (const tcRedOp_t reduction : kReductions) {
       if (!Reduces(op) && reduction != tcSum) continue;
-      const bool whole = op == tcOpAllReduce || op == tcOpBroadcast;  // count is not a block's but the operator's
-      const size_t large = kWorkspace / ElementSize(type) * (whole ? 4 : 1) / 2 + 77;
+      const size_t large = kWorkspace / ElementSize(type) * (CountIsWhole(op) ? 4 : 1) / 2 + 77;
       for (const size_t count : {size_t{0}, size_t{1}, size_t{7}, size_t{16}, size_t{1023}, size_t{1025}, large}) {
         // The slowest: a few stand for the others.
         const bool stands = (type == tcBfloat16 || type == tcFloat64) && (reduction == tcSum || reduction == tcMin);
         if (count == large && Reduces(op) && !stands) continue;
-        for (int variant = 0; variant < 2; ++variant) {
+        for (int variant = 0; variant < (MayBeInPlace(op) ? 2 : 1); ++variant) {
           ++seed;
           rank.Run({.op = op,
                     .type = type,
@@ -322,8 +88,8 @@ void Sweep(Rank& rank, int n_ranks, tcOp_t op) {
                     .count = count,
                     .seed = seed,
                     .in_place = variant == 1,
-                    .where = static_cast<Where>(seed % 3),
-                    .shift = seed / 3 % 4});
+                    .misaligned = seed / 3 % 2 == 1,
+                    .where = static_cast<Where>(seed % 3)});
           if (::testing::Test::HasFailure()) return;
         }
       }
@@ -349,18 +115,17 @@ TEST_P(Collectives, StayExactInARandomOrderWithRandomDelays) {
         std::mt19937 common(static_cast<unsigned>(n));  // the same calls on every rank
         std::mt19937 own(static_cast<unsigned>(rank));  // delays of its own
         for (int round = 0; round < 300 && !HasFailure(); ++round) {
-          Call call;
+          Case call;
           call.op = tcOpBarrier + static_cast<int>(common() % 9);
-          if (call.op == tcOpAllGather) call.op = tcOpAllReduce;
           call.type = static_cast<tcDataType_t>(common() % (Reduces(call.op) ? 10 : 12));
           call.reduction = static_cast<tcRedOp_t>(common() % 5);
           call.root = static_cast<int>(common()) & 0xff;
           call.root %= n;
           call.count = common() % (common() % 8 == 0 ? 9000 : 300);
           call.seed = static_cast<uint64_t>(round) + 1;
-          call.in_place = common() % 2 == 0;
+          call.in_place = common() % 2 == 0 && MayBeInPlace(call.op);
           call.where = static_cast<Where>(common() % 3);
-          call.shift = common() % 4;
+          call.misaligned = common() % 4 != 0;
           if (own() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(own() % 300));
           if (call.op == tcOpBarrier) {
             TC_EXPECT_OK(tcBarrier(comm, nullptr));
@@ -378,10 +143,14 @@ TEST_P(Collectives, AreExactInManyChunks) {
     Rank buffers(rank, n, comm);
     uint64_t seed = 0;
     for (tcOp_t op = tcOpReduceScatter; op <= tcOpAllToAllV; ++op) {
-      for (const Where where : {Where::kPlain, Where::kWindow}) {
+      for (const Where where : {Where::kPlain, Where::kRegistered}) {
         const size_t count = op == tcOpAllReduce ? 400'009 : kArena / 8 / n - 100;
-        buffers.Run(
-            {.op = op, .type = tcFloat64, .count = count, .seed = ++seed, .in_place = seed % 4 < 2, .where = where});
+        buffers.Run({.op = op,
+                     .type = tcFloat64,
+                     .count = count,
+                     .seed = ++seed,
+                     .in_place = seed % 4 < 2 && MayBeInPlace(op),
+                     .where = where});
       }
     }
   });

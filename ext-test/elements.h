@@ -1,23 +1,28 @@
 // Elements of every type as bit patterns, and what a reduction over ranks makes of them: naively, one at a time, in the
-// order of the ranks.
+// order of the ranks. The same code on host and device.
 #pragma once
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "tc.h"
 
+#ifdef __CUDACC__
+#define TC_HOST_DEVICE __host__ __device__
+#else
+#define TC_HOST_DEVICE
+#endif
+
 namespace tc::test {
 
-inline size_t ElementSize(tcDataType_t type) {
+TC_HOST_DEVICE inline size_t ElementSize(tcDataType_t type) {
   constexpr size_t kSizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
   return kSizes[type];
 }
 
-inline uint64_t Mix(uint64_t x) {
+TC_HOST_DEVICE inline uint64_t Mix(uint64_t x) {
   x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
   x = (x ^ x >> 27) * 0x94D049BB133111EBu;
   return x ^ x >> 31;
@@ -28,11 +33,11 @@ struct Float16Format {
   int fraction;
   int bias;
 };
-inline Float16Format FormatOf(tcDataType_t type) {
+TC_HOST_DEVICE inline Float16Format FormatOf(tcDataType_t type) {
   return type == tcFloat16 ? Float16Format{10, 15} : Float16Format{7, 127};
 }
 
-inline double Decode16(uint64_t bits, Float16Format format) {
+TC_HOST_DEVICE inline double Decode16(uint64_t bits, Float16Format format) {
   const auto exponent = static_cast<int>(bits >> format.fraction & (2 * format.bias + 1));
   const auto fraction = static_cast<double>(bits & ((1u << format.fraction) - 1));
   const double sign = bits & 0x8000 ? -1 : 1;
@@ -42,7 +47,7 @@ inline double Decode16(uint64_t bits, Float16Format format) {
 }
 
 // To nearest, ties to even.
-inline uint64_t Encode16(double value, Float16Format format) {
+TC_HOST_DEVICE inline uint64_t Encode16(double value, Float16Format format) {
   if (std::isnan(value)) return 0x7fff;
   const uint64_t sign = std::signbit(value) ? 0x8000 : 0;
   const double magnitude = std::abs(value);
@@ -55,11 +60,11 @@ inline uint64_t Encode16(double value, Float16Format format) {
   return sign | std::min(bits, infinity);
 }
 
-inline bool IsFloat(tcDataType_t type) { return type >= tcFloat16; }
+TC_HOST_DEVICE inline bool IsFloat(tcDataType_t type) { return type >= tcFloat16; }
 
 // Element `index` of a rank's data: any bit pattern now and then, NaNs and infinities among them, else one of moderate
 // magnitude, so that sums keep several of them.
-inline uint64_t ElementBits(tcDataType_t type, uint64_t seed, int rank, uint64_t index) {
+TC_HOST_DEVICE inline uint64_t ElementBits(tcDataType_t type, uint64_t seed, int rank, uint64_t index) {
   const uint64_t random = Mix(seed * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(rank) * 0xD1B54A32D192ED03u + index);
   const uint64_t any = Mix(random);
   const auto value = static_cast<float>((static_cast<double>(any % 200'001) - 100'000) / 4096);
@@ -75,11 +80,12 @@ inline uint64_t ElementBits(tcDataType_t type, uint64_t seed, int rank, uint64_t
 
 inline void StoreElement(void* at, tcDataType_t type, uint64_t bits) { std::memcpy(at, &bits, ElementSize(type)); }
 
-template <class T>
-T FoldFloats(tcRedOp_t op, const std::vector<T>& values) {
-  T result = values[0];
-  for (size_t i = 1; i < values.size(); ++i) {
-    const T next = values[i];
+// `values(rank)` is the element of each of `n_ranks` ranks.
+template <class T, class Values>
+TC_HOST_DEVICE T FoldFloats(tcRedOp_t op, int n_ranks, const Values& values) {
+  T result = values(0);
+  for (int rank = 1; rank < n_ranks; ++rank) {
+    const T next = values(rank);
     if (op == tcSum || op == tcAvg) {
       result += next;
     } else if (op == tcProd) {
@@ -92,14 +98,14 @@ T FoldFloats(tcRedOp_t op, const std::vector<T>& values) {
       result = next;
     }
   }
-  return op == tcAvg ? result / static_cast<T>(values.size()) : result;
+  return op == tcAvg ? result / static_cast<T>(n_ranks) : result;
 }
 
-template <class T>
-uint64_t FoldIntegers(tcRedOp_t op, const std::vector<uint64_t>& bits) {
-  auto result = static_cast<T>(bits[0]);
-  for (size_t i = 1; i < bits.size(); ++i) {
-    const auto next = static_cast<T>(bits[i]);
+template <class T, class BitsOf>
+TC_HOST_DEVICE uint64_t FoldIntegers(tcRedOp_t op, int n_ranks, const BitsOf& bits) {
+  auto result = static_cast<T>(bits(0));
+  for (int rank = 1; rank < n_ranks; ++rank) {
+    const auto next = static_cast<T>(bits(rank));
     if (op == tcSum || op == tcAvg) {
       result = static_cast<T>(static_cast<uint64_t>(result) + static_cast<uint64_t>(next));
     } else if (op == tcProd) {
@@ -108,41 +114,41 @@ uint64_t FoldIntegers(tcRedOp_t op, const std::vector<uint64_t>& bits) {
       result = next;
     }
   }
-  if (op == tcAvg) result = static_cast<T>(result / static_cast<T>(bits.size()));
+  if (op == tcAvg) result = static_cast<T>(result / static_cast<T>(n_ranks));
   return static_cast<uint64_t>(result);
 }
 
-// The reduction of one element of each rank, in the order of the ranks.
-inline uint64_t ReducedBits(tcDataType_t type, tcRedOp_t op, const std::vector<uint64_t>& bits) {
-  std::vector<float> floats;
-  std::vector<double> doubles;
+// The reduction of one element of each rank, in the order of the ranks: `bits(rank)`. What lies above the type's own
+// bits means nothing.
+template <class BitsOf>
+TC_HOST_DEVICE uint64_t ReducedBits(tcDataType_t type, tcRedOp_t op, int n_ranks, const BitsOf& bits) {
   switch (type) {
     case tcInt8:
-      return FoldIntegers<int8_t>(op, bits);
+      return FoldIntegers<int8_t>(op, n_ranks, bits);
     case tcUint8:
-      return FoldIntegers<uint8_t>(op, bits);
+      return FoldIntegers<uint8_t>(op, n_ranks, bits);
     case tcInt32:
-      return FoldIntegers<int32_t>(op, bits);
+      return FoldIntegers<int32_t>(op, n_ranks, bits);
     case tcUint32:
-      return FoldIntegers<uint32_t>(op, bits);
+      return FoldIntegers<uint32_t>(op, n_ranks, bits);
     case tcInt64:
-      return FoldIntegers<int64_t>(op, bits);
+      return FoldIntegers<int64_t>(op, n_ranks, bits);
     case tcUint64:
-      return FoldIntegers<uint64_t>(op, bits);
+      return FoldIntegers<uint64_t>(op, n_ranks, bits);
     case tcFloat64: {
-      for (const uint64_t each : bits) doubles.push_back(std::bit_cast<double>(each));
-      const double result = FoldFloats(op, doubles);
+      const auto result = FoldFloats<double>(op, n_ranks, [&](int rank) { return std::bit_cast<double>(bits(rank)); });
       return std::isnan(result) ? 0x7fff'ffff'ffff'ffff : std::bit_cast<uint64_t>(result);
     }
     case tcFloat32: {
-      for (const uint64_t each : bits) floats.push_back(std::bit_cast<float>(static_cast<uint32_t>(each)));
-      const float result = FoldFloats(op, floats);
+      const auto result = FoldFloats<float>(
+          op, n_ranks, [&](int rank) { return std::bit_cast<float>(static_cast<uint32_t>(bits(rank))); });
       return std::isnan(result) ? 0x7fff'ffff : std::bit_cast<uint32_t>(result);
     }
     default: {
       const Float16Format format = FormatOf(type);
-      for (const uint64_t each : bits) floats.push_back(static_cast<float>(Decode16(each, format)));
-      return Encode16(FoldFloats(op, floats), format);
+      const auto result =
+          FoldFloats<float>(op, n_ranks, [&](int rank) { return static_cast<float>(Decode16(bits(rank), format)); });
+      return Encode16(result, format);
     }
   }
 }

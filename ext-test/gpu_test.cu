@@ -8,12 +8,11 @@
 #include <memory>
 #include <vector>
 
+#include "graph.h"
 #include "ranks.h"
 
 namespace tc::test {
 namespace {
-
-#define CUDA_EXPECT_OK(call) EXPECT_EQ((call), cudaSuccess) << #call
 
 // A value that bf16 holds exactly, by round, row and column.
 __host__ __device__ int ValueAt(int round, int row, int col) { return (round * 31 + row * 7 + col * 3) % 251 - 125; }
@@ -100,25 +99,6 @@ struct ExactProduct {
   Device<__nv_bfloat16> a, b, c, gathered;
   Device<int> round;
   Device<unsigned> wrong;
-};
-
-class Graph {
- public:
-  template <class Record>
-  Graph(tcStream_t stream, const Record& record) {
-    cudaGraph_t graph = nullptr;
-    CUDA_EXPECT_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    record();
-    CUDA_EXPECT_OK(cudaStreamEndCapture(stream, &graph));
-    CUDA_EXPECT_OK(cudaGraphInstantiate(&graph_, graph, 0));
-    CUDA_EXPECT_OK(cudaGraphUpload(graph_, stream));
-    CUDA_EXPECT_OK(cudaGraphDestroy(graph));
-  }
-  ~Graph() { (void)cudaGraphExecDestroy(graph_); }
-  void Launch(tcStream_t stream) { CUDA_EXPECT_OK(cudaGraphLaunch(graph_, stream)); }
-
- private:
-  cudaGraphExec_t graph_ = nullptr;
 };
 
 // Two graphs of an odd number of operators, interleaved, with other inputs each time and eager calls between.

@@ -126,7 +126,8 @@ TEST_P(Stress, MixedOperatorsWithRandomDelaysStayExact) {
   RunRanks(Launch::kThreads, n_ranks, body, config);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Stress, ::testing::Values(2, 3, 4, 5, 6, 7, 8));
+INSTANTIATE_TEST_SUITE_P(Ranks, Stress, ::testing::Values(2, 3, 4, 5, 6, 7, 8),
+                         [](const auto& param) { return std::to_string(param.param) + "ranks"; });
 
 }  // namespace
 }  // namespace tc::test
