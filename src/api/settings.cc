@@ -55,6 +55,8 @@ Status ResolveSettings(const tcConfig_t& config, const Env& env, CommSettings* s
   settings->init_timeout = std::chrono::milliseconds(env.init_timeout_ms);
   settings->p2p_disable = env.p2p_disable;
   settings->vmm_disable = env.vmm_disable;
+  settings->plane = env.plane;
+  settings->comm_sms = env.comm_sms;
   settings->host_threads = env.host_threads;
   settings->bootstrap_dir = env.bootstrap_dir;
   settings->name = config.name != nullptr ? config.name : "";

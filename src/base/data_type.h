@@ -1,4 +1,4 @@
-// Sizes and names of tcDataType_t and the names of reductions and operators.
+// Sizes and names of tcDataType_t and the names of reductions, planes and operators.
 #pragma once
 
 #include <cstddef>
@@ -40,6 +40,12 @@ constexpr const char* TypeName(tcDataType_t type) {
 constexpr const char* ReductionName(tcRedOp_t op) {
   constexpr const char* kNames[] = {"sum", "prod", "max", "min", "avg"};
   return op >= tcSum && op <= tcAvg ? kNames[op] : "no reduction";
+}
+
+// As TC_PLANE spells it.
+constexpr const char* PlaneName(tcPlane_t plane) {
+  constexpr const char* kNames[] = {"auto", "push", "pull", "copy_engine", "host_staged"};
+  return plane >= tcPlaneAuto && plane <= tcPlaneHostStaged ? kNames[plane] : "no plane";
 }
 
 constexpr const char* OpName(tcOp_t op) {

@@ -9,6 +9,7 @@
 #include <limits>
 #include <mutex>
 
+#include "base/data_type.h"
 #include "base/log.h"
 
 extern char** environ;
@@ -72,6 +73,16 @@ bool ParseBackend(const std::string& text, tcBackend_t* backend) {
   return false;
 }
 
+bool ParsePlane(const std::string& text, tcPlane_t* plane) {
+  for (tcPlane_t candidate = tcPlaneAuto; candidate <= tcPlaneHostStaged; ++candidate) {
+    if (::strcasecmp(text.c_str(), PlaneName(candidate)) == 0) {
+      *plane = candidate;
+      return true;
+    }
+  }
+  return false;
+}
+
 void WarnOfMisspeltNames() {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string name(*entry, std::strcspn(*entry, "="));
@@ -123,6 +134,12 @@ const std::vector<EnvVariable>& EnvTable() {
       {"TC_WORKSPACE_BYTES", "bytes, or a number with K, M or G", "256M",
        "Overrides tcConfig_t::workspaceBytes: staging memory for data that is not registered.",
        [](const std::string& text, Env* env) { return ParseBytes(text, &env->workspace_bytes); }},
+      {"TC_PLANE", "auto, push, pull, copy_engine or host_staged", "auto",
+       "Who moves the data, where an operator's tcGemmConfig_t does not say it; the same on all ranks.",
+       [](const std::string& text, Env* env) { return ParsePlane(text, &env->plane); }},
+      {"TC_COMM_SMS", "number, 0 to 1024", "0, the kernels' own choice",
+       "The most SMs that a plain collective of this rank moves data with.",
+       [](const std::string& text, Env* env) { return ParseInteger(text, 0, 1024, &env->comm_sms); }},
       {"TC_P2P_DISABLE", "0 or 1", "0",
        "1: GPUs do not reach each other's memory. Not built yet across GPUs: init says so.",
        [](const std::string& text, Env* env) { return ParseSwitch(text, &env->p2p_disable); }},

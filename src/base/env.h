@@ -20,6 +20,8 @@ struct Env {
   std::optional<int> entry_timeout_ms;  // over tcConfig_t::entryTimeoutMs
   int entry_warning_ms = 60'000;
   std::optional<size_t> workspace_bytes;
+  tcPlane_t plane = tcPlaneAuto;
+  int comm_sms = 0;  // 0: the kernels' default
   bool p2p_disable = false;
   bool vmm_disable = false;
   int host_threads = 0;  // 0: the processor's share of one rank

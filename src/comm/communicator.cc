@@ -17,7 +17,7 @@ namespace tc {
 namespace {
 
 // Bump when the meaning of ControlBlock or of an operator's signals changes.
-constexpr int kProtocolVersion = 2;
+constexpr int kProtocolVersion = 3;
 
 // Operators' failures that are kept for a caller who asks for none.
 constexpr size_t kMostFailures = 256;
@@ -35,8 +35,8 @@ bool FromBytes(const std::string& bytes, Value* value) {
 }
 
 std::string Fingerprint(const CommSettings& settings, const Backend& backend) {
-  return Format("TileComm %d.%d.%d, protocol %d, %s backend, workspaceBytes %zu", TC_MAJOR, TC_MINOR, TC_PATCH,
-                kProtocolVersion, backend.name(), settings.workspace_bytes);
+  return Format("TileComm %d.%d.%d, protocol %d, %s backend, workspaceBytes %zu, plane %s", TC_MAJOR, TC_MINOR,
+                TC_PATCH, kProtocolVersion, backend.name(), settings.workspace_bytes, PlaneName(settings.plane));
 }
 
 }  // namespace

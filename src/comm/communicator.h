@@ -33,7 +33,9 @@ struct CommSettings {
   std::chrono::nanoseconds jitter{};  // of blocks, for tests
   bool p2p_disable = false;
   bool vmm_disable = false;
-  int host_threads = 0;  // 0: the processor's share
+  tcPlane_t plane = tcPlaneAuto;  // of operators that are not told
+  int comm_sms = 0;               // of a plain collective; 0: the kernels' default
+  int host_threads = 0;           // 0: the processor's share
   std::string bootstrap_dir;
   std::string name;
 };

@@ -49,9 +49,23 @@ Status LoadKernels() {
       TC_RETURN_IF_ERROR(LoadKernel(kernel.function, kernel.shared_bytes));
     }
   }
-  TC_RETURN_IF_ERROR(LoadKernel(AllGatherKernel(), 0));
+  for (const tcPlane_t plane : {tcPlanePush, tcPlanePull}) {
+    TC_RETURN_IF_ERROR(LoadKernel(ExchangeKernel({}, plane), 0));
+    for (tcDataType_t type = tcInt8; type <= tcBfloat16; ++type) {
+      TC_RETURN_IF_ERROR(LoadKernel(ExchangeKernel({.reduces = true, .type = type}, plane), 0));
+    }
+  }
   TC_RETURN_IF_ERROR(LoadKernel(BarrierKernel(), 0));
   return LoadKernel(RefusalKernel(), 0);
+}
+
+// Whether the driver takes programmatic launches also in graphs, and a kernel as it was built or translated for this
+// device waits for the one before it.
+bool StartsEarly(const void* kernel) {
+  int driver = 0;
+  cudaFuncAttributes attributes;
+  return cudaDriverGetVersion(&driver) == cudaSuccess && driver >= 12030 &&
+         cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.ptxVersion >= 90;
 }
 
 std::string UuidOf(const cudaDeviceProp& prop) {
@@ -78,6 +92,12 @@ Status DescribeStall(const Communicator& comm, uint32_t code, const Stall& stall
   const auto seconds = [](std::chrono::nanoseconds limit) { return std::chrono::duration<double>(limit).count(); };
   const auto seen = static_cast<unsigned long long>(stall.seen);
   const auto wanted = static_cast<unsigned long long>(stall.epoch);
+  if (stall.acknowledgement) {
+    return Error(tcTimeout,
+                 "%s waited %g s for rank %d to have read this rank's registered buffer (acknowledgement seen %llu, "
+                 "wanted %llu)",
+                 title.c_str(), seconds(comm.settings().timeout), stall.peer, seen, wanted);
+  }
   if (stall.first_unit < 0) {
     const auto limit = stall.first_epoch ? comm.settings().entry_timeout : comm.settings().timeout;
     return Error(tcTimeout, "%s waited %g s for rank %d to %s (entry seen %llu, wanted %llu)", title.c_str(),
@@ -133,6 +153,7 @@ Status CudaBackend::Prepare() {
   report_ = new (report_memory_->base()) Report{};
   TC_RETURN_IF_ERROR(AllocateDevice(device_, kMaxWindows * sizeof(WindowBases), vmm_disable_, &windows_));
   TC_RETURN_IF_ERROR(LoadKernels());
+  starts_early_ = StartsEarly(BarrierKernel());
   ++BackendsOn(device_);
   prepared_ = true;
   return {};
@@ -252,17 +273,29 @@ void CudaBackend::CollectLongWait(Communicator& comm, int peer) {
   if (had_left) comm.End(comm.PeerHasLeft(wait.op, wait.epoch, peer));
 }
 
+void CudaBackend::CollectRefusals(Communicator& comm) {
+  Refusals& refusals = report_->refusals;
+  const uint32_t reported = CpuMemory::LoadAcquireSys(&refusals.reported);
+  for (uint32_t number = refusals.collected; number != reported; ++number) {
+    const Refusal& refusal = refusals.refusal[number % Refusals::kMost];
+    comm.FailOperator(DescribeRefusal(refusal),
+                      refusal.in_graph ? std::optional<tcStream_t>() : std::optional(refusal.stream));
+    CpuMemory::StoreReleaseSys(&refusals.collected, number + 1);
+  }
+  const uint32_t lost = CpuMemory::LoadAcquireSys(&refusals.lost);
+  const uint32_t newly = lost - std::exchange(refusals_lost_, lost);
+  if (newly == 0) return;
+  comm.FailOperator(Error(tcInvalidUsage,
+                          "%u more operators were refused, faster than this rank asked why; the reasons of %u others "
+                          "are kept",
+                          newly, Refusals::kMost),
+                    std::nullopt);
+}
+
 void CudaBackend::Collect(Communicator& comm) {
   std::lock_guard lock(collecting_);
   for (int peer = 0; peer < comm.n_ranks(); ++peer) CollectLongWait(comm, peer);
-  const auto count = CpuMemory::LoadAcquireSys(&report_->refusal.reported);
-  if (count != report_->refusal.collected) {
-    const Refusal& refusal = report_->refusal;
-    comm.FailOperator(DescribeRefusal(refusal),
-                      refusal.in_graph ? std::optional<tcStream_t>() : std::optional(refusal.stream));
-    report_->refusal.sentence[0] = '\0';
-    CpuMemory::StoreReleaseSys(&report_->refusal.collected, count);
-  }
+  CollectRefusals(comm);
   if (HasStalled<CpuMemory>(report_->stall)) {
     comm.End(DescribeStall(comm, report_->stall.code, report_->stall.stall));
   }
@@ -274,16 +307,18 @@ void CudaBackend::Tally(Communicator& comm) {
   // Nothing was launched, or the device is lost, which the next operator says.
   if (local_ == nullptr || !service_->Copy(&tally, &local_->tally, sizeof(tally)).ok()) return;
   comm.counters().ops = tally.ops;
+  comm.counters().bytes_sent = tally.bytes_sent;
+  comm.counters().bytes_received = tally.bytes_received;
   for (int peer = 0; peer < comm.n_ranks(); ++peer) comm.counters().wait_ns[peer] = tally.wait_ns[peer];
 }
 
 DeviceComm CudaBackend::KernelView(const Communicator& comm) const {
-  return {.view = comm.view(),
-          .windows = reinterpret_cast<const WindowBases*>(windows_->base()),
-          .report = report_,
+  return {.jitter_ns = static_cast<uint32_t>(comm.settings().jitter.count()),
+          .view = comm.view(),
           .timeout_ns = static_cast<uint64_t>(comm.settings().timeout.count()),
           .entry_timeout_ns = static_cast<uint64_t>(comm.settings().entry_timeout.count()),
-          .jitter_ns = static_cast<uint32_t>(comm.settings().jitter.count())};
+          .windows = reinterpret_cast<const WindowBases*>(windows_->base()),
+          .report = report_};
 }
 
 int CudaBackend::MostBlocks() const {
@@ -295,6 +330,20 @@ Status CudaBackend::Follow(tcStream_t stream, uint64_t launched) {
   const auto word = reinterpret_cast<CUdeviceptr>(&local_->launched);
   return CheckDriver(TheDriver().StreamWaitValue64(stream, word, launched, CU_STREAM_WAIT_VALUE_GEQ),
                      "cuStreamWaitValue64");
+}
+
+Status CudaBackend::LaunchGrid(tcStream_t stream, const Grid& grid, void* params) const {
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(grid.blocks);
+  config.blockDim = dim3(grid.threads);
+  config.dynamicSmemBytes = grid.shared_bytes;
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = grid.starts_early && starts_early_ ? 1 : 0;
+  return CheckRuntime(cudaLaunchKernelExC(&config, grid.kernel, &params), "cudaLaunchKernelExC");
 }
 
 Status CudaBackend::LaunchNext(tcStream_t stream, const Grid& grid, DeviceComm& comm, void* params) {
@@ -319,8 +368,11 @@ Status CudaBackend::LaunchNext(tcStream_t stream, const Grid& grid, DeviceComm& 
   comm.call = ++calls_;
   comm.stream = stream;
   comm.launched = eager ? launched_ + 1 : 0;
-  TC_RETURN_IF_CUDA_ERROR(
-      cudaLaunchKernel(grid.kernel, dim3(grid.blocks), dim3(grid.threads), &params, grid.shared_bytes, stream));
+  {
+    std::unique_lock<std::mutex> alone;
+    if (ranks_on_device_ > 1) alone = service_->LockLaunches();
+    TC_RETURN_IF_ERROR(LaunchGrid(stream, grid, params));
+  }
   if (!eager) return {};
   launched_ = comm.launched;
   last_stream_ = id;

@@ -27,6 +27,7 @@ struct Grid {
   int blocks;
   int threads = kThreads;
   int shared_bytes = 0;
+  bool starts_early = false;  // the kernel waits for the one before it itself, see ptx/launch.cuh
 };
 
 class CudaBackend final : public Backend {
@@ -77,7 +78,9 @@ class CudaBackend final : public Backend {
   Status Prepare();
   // Numbers the launch in `comm`, which is a part of `params`.
   Status LaunchNext(tcStream_t stream, const Grid& grid, DeviceComm& comm, void* params);
+  Status LaunchGrid(tcStream_t stream, const Grid& grid, void* params) const;
   void CollectLongWait(Communicator& comm, int peer);
+  void CollectRefusals(Communicator& comm);
   // Makes a stream wait for the launch of that number outside captures.
   Status Follow(tcStream_t stream, uint64_t launched);
 
@@ -87,6 +90,7 @@ class CudaBackend final : public Backend {
   std::string uuid_;
   int multiprocessors_ = 0;
   int ranks_on_device_ = 1;
+  bool starts_early_ = false;  // kernels that can do so are launched while the one before them ends
   bool prepared_ = false;
   std::shared_ptr<Service> service_;
   Report* report_ = nullptr;
@@ -100,6 +104,7 @@ class CudaBackend final : public Backend {
     bool left = false;      // at the last look
   };
   std::array<PeerWait, kMaxRanks> long_waits_;
+  uint32_t refusals_lost_ = 0;
   std::mutex mutex_;  // over what follows
   uint64_t calls_ = 0;
   uint64_t launched_ = 0;               // of them, outside captures

@@ -7,6 +7,7 @@
 namespace tc::cuda {
 
 struct DeviceMemory {
+  static constexpr unsigned kHotPolls = 32;  // some microseconds, and to read the clock takes as long as a poll
   // The abort words lie in host memory, a PCIe round trip away.
   static constexpr uint64_t kCheckNs = 50'000;
 
@@ -41,7 +42,7 @@ struct DeviceMemory {
   // An addition whose result nobody waits for.
   static __device__ void CountRelaxedGpu(uint64_t* word, uint64_t value) { ptx::CountRelaxedGpu(word, value); }
   static __device__ void Backoff(unsigned spins) {
-    if (spins > 32) __nanosleep(64);
+    if (spins > 0) __nanosleep(64);
   }
   static __device__ uint64_t NowNs() { return ptx::GlobalTimerNs(); }
 };

@@ -64,9 +64,13 @@ __device__ inline void ReportLongWait(const DeviceComm& comm, const OperatorShap
 }
 
 __device__ inline void ReportRefusal(const DeviceComm& comm, Sequence epoch, int peer, int32_t code) {
-  Refusal& refusal = comm.report->refusal;
-  const uint32_t reported = DeviceMemory::LoadRelaxed(&refusal.reported);
-  if (reported != DeviceMemory::LoadAcquireSys(&refusal.collected)) return;  // an earlier one is not collected yet
+  Refusals& refusals = comm.report->refusals;
+  const uint32_t reported = DeviceMemory::LoadRelaxed(&refusals.reported);
+  if (reported - DeviceMemory::LoadAcquireSys(&refusals.collected) == Refusals::kMost) {
+    DeviceMemory::StoreReleaseSys(&refusals.lost, DeviceMemory::LoadRelaxed(&refusals.lost) + 1);
+    return;
+  }
+  Refusal& refusal = refusals.refusal[reported % Refusals::kMost];
   const EntryRecord& theirs = EntryOf(comm.view, comm.view.rank, peer, epoch);
   refusal.peer = peer;
   refusal.code = code;
@@ -76,14 +80,12 @@ __device__ inline void ReportRefusal(const DeviceComm& comm, Sequence epoch, int
   const EntryHead head = ReadEntry<DeviceMemory>(comm.view, peer, epoch);
   refusal.first = ReadEntry<DeviceMemory>(comm.view, 0, epoch).shape;
   refusal.other = head.shape;
+  refusal.sentence[0] = '\0';
   for (size_t i = 0; head.rejected != tcSuccess && i < sizeof(refusal.sentence); ++i) {
     refusal.sentence[i] = theirs.sentence[i];
   }
-  DeviceMemory::StoreReleaseSys(&refusal.reported, reported + 1);
+  DeviceMemory::StoreReleaseSys(&refusals.reported, reported + 1);
 }
-
-// Shorter waits are not counted: they are the way of a signal, and a count under way would hold up the kernel's end.
-inline constexpr uint64_t kShortWaitNs = 2'000;
 
 // The first warp of the first block: one lane per peer publishes, waits and compares.
 template <class Entry>
@@ -94,17 +96,15 @@ __device__ inline Verdict Meet(const DeviceComm& comm, const Entry& mine, Sequen
   if (is_peer) PublishEntry<DeviceMemory>(view, peer, epoch, mine);
   WaitResult result = WaitResult::kReached;
   bool bare = true;
-  if (is_peer) {
+  const auto entered = [&] { return HasEntered<DeviceMemory>(view, peer, epoch, &bare); };
+  // Who is here at once is not counted as waited for: a count under way would hold up the kernel's end.
+  if (is_peer && !ReachedSoon<DeviceMemory>(entered)) {
     const uint64_t start = DeviceMemory::NowNs();
-    const auto entered = [&] { return HasEntered<DeviceMemory>(view, peer, epoch, &bare); };
     const auto tell = [&](uint64_t waited_ns) { ReportLongWait(comm, mine.shape, epoch, peer, waited_ns); };
     // In later epochs of the operator every rank is inside it already.
     const uint64_t limit_ns = first ? comm.entry_timeout_ns : comm.timeout_ns;
     result = WaitUntil<DeviceMemory>(entered, view, limit_ns, kLongWaitNs, tell);
-    const uint64_t waited_ns = DeviceMemory::NowNs() - start;
-    if (waited_ns >= kShortWaitNs) {
-      DeviceMemory::CountRelaxedGpu(&view.own().local.tally.wait_ns[peer], waited_ns);
-    }
+    DeviceMemory::CountRelaxedGpu(&view.own().local.tally.wait_ns[peer], DeviceMemory::NowNs() - start);
   }
   if (result != WaitResult::kReached) {
     ReportStall(comm, result,
@@ -129,44 +129,52 @@ __device__ inline Verdict Meet(const DeviceComm& comm, const Entry& mine, Sequen
   return Verdict::kRefused;
 }
 
-// Called first by all threads of every block, with an EntryRecord or BareEntry. The block with ticket 0 meets the peers
-// for all of them.
-template <class Entry>
-__device__ inline Entered EnterOperator(const DeviceComm& comm, const Entry& mine, SlabPlace place) {
+// In one thread of a block: it has come, and goes on unless the communicator has ended.
+__device__ inline Entered ArriveAt(const DeviceComm& comm) {
+  LocalBlock& local = comm.view.own().local;
+  Dawdle(comm);
+  const uint32_t dead = DeviceMemory::LoadRelaxed(&local.dead);  // under way together with the arrival
+  const Arrival arrival = Arrive<DeviceMemory>(local);
+  return {arrival.epoch, arrival.ticket, dead == 0 ? Verdict::kGo : Verdict::kOut};
+}
+
+// In one thread of a block that was not the first: what the first has found.
+__device__ inline Verdict AwaitVerdict(const DeviceComm& comm, const OperatorShape& shape, Sequence epoch) {
+  // Its supplier, ticket 0 of this grid, is resident, and ends its own wait within the entry limit.
+  uint32_t posted = static_cast<uint32_t>(Verdict::kOut);
+  const LocalBlock& local = comm.view.own().local;
+  const auto known = [&] { return ReadVerdict<DeviceMemory>(local, epoch, comm.call, &posted); };
+  const WaitResult result = WaitUntil<DeviceMemory>(known, comm.view, UINT64_MAX);
+  if (result != WaitResult::kReached) {
+    // Not silently: the others may finish, and then nobody advances the epoch for the next operator.
+    ReportStall(comm, result, {.peer = 0, .shape = shape, .epoch = epoch});
+    return Verdict::kOut;
+  }
+  const auto verdict = static_cast<Verdict>(posted);
+  if (verdict == Verdict::kOverlaps) ReportOverlap(comm, shape, epoch);
+  return verdict;
+}
+
+// Called first by all threads of every block. The block with ticket 0 meets the peers for all of them.
+__device__ inline Entered EnterOperator(const DeviceComm& comm, const EntryRecord& mine, SlabPlace place) {
   __shared__ Entered entered;
   LocalBlock& local = comm.view.own().local;
   if (threadIdx.x == 0) {
-    Dawdle(comm);
-    entered = {0, 1, Verdict::kOut};
-    if (place.first || DeviceMemory::LoadRelaxed(&local.refused) == 0) {
-      const uint32_t dead = DeviceMemory::LoadRelaxed(&local.dead);  // under way together with the arrival
-      const Arrival arrival = Arrive<DeviceMemory>(local);
-      entered = {arrival.epoch, arrival.ticket, dead == 0 ? Verdict::kGo : Verdict::kOut};
-    }
+    const bool left_out = !place.first && DeviceMemory::LoadRelaxed(&local.refused) != 0;
+    entered = left_out ? Entered{0, 1, Verdict::kOut} : ArriveAt(comm);
   }
   __syncthreads();
-  if (threadIdx.x >= 32) {
-    // the first warp finds out
-  } else if (entered.ticket == 0) {
-    const bool out = entered.verdict == Verdict::kOut;
-    const Verdict verdict = out ? Verdict::kOut : Meet(comm, mine, entered.epoch, place.first);
+  const Entered arrived = entered;
+  if (threadIdx.x < 32) {
     __syncwarp();
+    Verdict verdict = arrived.verdict;
+    if (verdict == Verdict::kGo && arrived.ticket == 0) verdict = Meet(comm, mine, arrived.epoch, place.first);
     if (threadIdx.x == 0) {
+      if (verdict == Verdict::kGo && arrived.ticket != 0) verdict = AwaitVerdict(comm, mine.shape, arrived.epoch);
+      if (arrived.ticket == 0 && gridDim.x > 1) {
+        PostVerdict<DeviceMemory>(local, arrived.epoch, comm.call, static_cast<uint32_t>(verdict));
+      }
       entered.verdict = verdict;
-      if (gridDim.x > 1) PostVerdict<DeviceMemory>(local, entered.epoch, comm.call, static_cast<uint32_t>(verdict));
-    }
-  } else if (threadIdx.x == 0 && entered.verdict == Verdict::kGo) {
-    // Its supplier, ticket 0 of this grid, is resident, and ends its own wait within the entry limit.
-    uint32_t posted = static_cast<uint32_t>(Verdict::kOut);
-    const auto known = [&] { return ReadVerdict<DeviceMemory>(local, entered.epoch, comm.call, &posted); };
-    const WaitResult result = WaitUntil<DeviceMemory>(known, comm.view, UINT64_MAX);
-    entered.verdict = static_cast<Verdict>(posted);
-    if (result != WaitResult::kReached) {
-      // Not silently: the others may finish, and then nobody advances the epoch for the next operator.
-      ReportStall(comm, result, {.peer = 0, .shape = mine.shape, .epoch = entered.epoch});
-      entered.verdict = Verdict::kOut;
-    } else if (entered.verdict == Verdict::kOverlaps) {
-      ReportOverlap(comm, mine.shape, entered.epoch);
     }
   }
   __syncthreads();
@@ -184,7 +192,11 @@ __device__ inline void LeaveOperator(const DeviceComm& comm, const Entered& ente
       DeviceMemory::StoreRelaxed(&local.refused, entered.verdict == Verdict::kRefused ? 1u : 0u);
     }
     const bool last = LeaveEpoch<DeviceMemory>(local, entered.epoch, gridDim.x, 0);
-    if (last && place.last && entered.verdict == Verdict::kGo) DeviceMemory::CountRelaxedGpu(&local.tally.ops, 1);
+    if (last && entered.verdict == Verdict::kGo) {
+      if (place.last) DeviceMemory::CountRelaxedGpu(&local.tally.ops, 1);
+      if (comm.sends > 0) DeviceMemory::CountRelaxedGpu(&local.tally.bytes_sent, comm.sends);
+      if (comm.receives > 0) DeviceMemory::CountRelaxedGpu(&local.tally.bytes_received, comm.receives);
+    }
   }
   if (comm.launched != 0) EndLaunch<DeviceMemory>(local, comm.launched, gridDim.x);
 }

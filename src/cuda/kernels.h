@@ -16,8 +16,9 @@ struct GemmKernel {
 // Takes GatherGemmParams. Blocks of kThreads threads.
 GemmKernel AllGatherGemmKernel(tcDataType_t type, tcBLayout_t layout);
 
-// Takes GatherParams.
-const void* AllGatherKernel();
+// What does an exchange on the push or the pull plane; of the exchange only what it reduces matters. Takes
+// ExchangeParams.
+const void* ExchangeKernel(const Exchange& exchange, tcPlane_t plane);
 
 // Takes DeviceComm. One block of kMeetingThreads threads.
 const void* BarrierKernel();

@@ -16,11 +16,6 @@ constexpr int kDefaultMovers = 4;
 
 CudaBackend& BackendOf(Communicator& comm) { return static_cast<CudaBackend&>(comm.backend()); }
 
-void CountTraffic(Communicator& comm, uint64_t sent_to_each, uint64_t received) {
-  comm.counters().bytes_sent += sent_to_each * (comm.n_ranks() - 1);
-  comm.counters().bytes_received += received;
-}
-
 }  // namespace
 
 Status LaunchRefusal(Communicator& comm, tcStream_t stream, const OperatorShape& shape, const Status& why) {
@@ -30,34 +25,8 @@ Status LaunchRefusal(Communicator& comm, tcStream_t stream, const OperatorShape&
 
 Status LaunchBarrier(Communicator& comm, tcStream_t stream) {
   DeviceComm params = BackendOf(comm).KernelView(comm);
-  return BackendOf(comm).Launch(stream, {.kernel = BarrierKernel(), .blocks = 1, .threads = kMeetingThreads}, params);
-}
-
-Status LaunchAllGather(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
-                       const AllGatherProblem& problem, size_t slab_bytes) {
-  CudaBackend& backend = BackendOf(comm);
-  GatherParams params{};
-  params.comm = backend.KernelView(comm);
-  params.entry.shape = shape;
-  params.entry.destination = Communicator::Locate(*comm.windows(), problem.recv, problem.bytes * comm.n_ranks());
-  params.stride = problem.bytes;
-  size_t first = 0;
-  do {
-    params.first = first;
-    params.bytes = std::min(slab_bytes, problem.bytes - first);
-    params.send = static_cast<const std::byte*>(problem.send) + first;
-    params.recv = static_cast<std::byte*>(problem.recv) + first;
-    params.staged_stride = (params.bytes + 15) / 16 * 16;
-    params.place = {.first = first == 0, .last = first + params.bytes == problem.bytes};
-    params.chunk_bytes = DeviceChunkBytes(params.bytes);
-    const int most = std::min(kMostGatherBlocks, backend.MostBlocks());
-    const int moves = ChunkCount(params.bytes, params.chunk_bytes) * (2 * comm.n_ranks() - 1);
-    TC_RETURN_IF_ERROR(
-        backend.Launch(stream, {.kernel = AllGatherKernel(), .blocks = std::clamp(moves, 1, most)}, params));
-    first += params.bytes;
-  } while (first < problem.bytes);
-  CountTraffic(comm, problem.bytes, problem.bytes * (comm.n_ranks() - 1));
-  return {};
+  const Grid grid{.kernel = BarrierKernel(), .blocks = 1, .threads = kMeetingThreads, .starts_early = true};
+  return BackendOf(comm).Launch(stream, grid, params);
 }
 
 Status LaunchAllGatherGemm(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
@@ -81,6 +50,11 @@ Status LaunchAllGatherGemm(Communicator& comm, tcStream_t stream, const Operator
     params.chunk_rows = ChunkRows(params.slab.packed.largest());
     params.row_blocks = (params.slab.packed.total() + kernel.tile_rows - 1) / kernel.tile_rows;
     params.place = {.first = index == 0, .last = index + 1 == slabs};
+    if ((problem.stages & kStageMove) != 0) {
+      const uint64_t own = params.slab.packed.rows(comm.rank());
+      params.comm.sends = own * params.row_bytes * (comm.n_ranks() - 1);
+      params.comm.receives = (params.slab.packed.total() - own) * params.row_bytes;
+    }
     const uint64_t tiles = params.row_blocks * params.col_blocks;
     const int most = backend.MostBlocks();
     params.movers = std::min(movers > 0 ? movers : kDefaultMovers, most);
@@ -88,8 +62,6 @@ Status LaunchAllGatherGemm(Communicator& comm, tcStream_t stream, const Operator
     TC_RETURN_IF_ERROR(backend.Launch(
         stream, {.kernel = kernel.function, .blocks = blocks, .shared_bytes = kernel.shared_bytes}, params));
   }
-  const uint64_t own = problem.shards.rows(comm.rank());
-  CountTraffic(comm, own * params.row_bytes, (problem.shards.total() - own) * params.row_bytes);
   return {};
 }
 

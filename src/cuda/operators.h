@@ -10,8 +10,21 @@ Status LaunchRefusal(Communicator& comm, tcStream_t stream, const OperatorShape&
 
 Status LaunchBarrier(Communicator& comm, tcStream_t stream);
 
+// Plain collectives, on the push or the pull plane. `slab_bytes`: see host/operators.h.
 Status LaunchAllGather(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
-                       const AllGatherProblem& problem, size_t slab_bytes);
+                       const AllGatherProblem& problem, size_t slab_bytes, tcPlane_t plane);
+
+Status LaunchAllGatherV(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
+                        const AllGatherVProblem& problem, size_t slab_bytes, tcPlane_t plane);
+
+Status LaunchReduceScatter(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
+                           const ReduceScatterProblem& problem, size_t slab_bytes, tcPlane_t plane);
+
+Status LaunchAllReduce(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
+                       const AllReduceProblem& problem, size_t slab_bytes, tcPlane_t plane);
+
+Status LaunchAllToAll(Communicator& comm, tcStream_t stream, const OperatorShape& shape, const AllToAllProblem& problem,
+                      size_t slab_bytes, tcPlane_t plane);
 
 // movers: blocks that move rows; 0: the default.
 Status LaunchAllGatherGemm(Communicator& comm, tcStream_t stream, const OperatorShape& shape,

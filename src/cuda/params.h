@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "order/exchange.h"
 #include "order/problem.h"
 #include "order/shards.h"
 #include "protocol/layout.h"
@@ -21,11 +22,9 @@ struct WindowBases {
   std::byte* base[kMaxRanks];
 };
 
-// An operator that every rank refused, in pinned host memory. Written while `reported` equals `collected`.
+// An operator that every rank refused.
 struct Refusal {
-  uint32_t reported;   // by the device, last
-  uint32_t collected;  // by the host
-  int32_t peer;        // who refused, or who differs from rank 0
+  int32_t peer;  // who refused, or who differs from rank 0
   int32_t code;
   Sequence epoch;
   tcStream_t stream;  // where it was called, unless in a graph
@@ -33,6 +32,15 @@ struct Refusal {
   OperatorShape first;
   OperatorShape other;
   char sentence[sizeof(EntryRecord::sentence)];
+};
+
+// In pinned host memory, from the device to the host: number i lies in place i mod kMost, until it is collected.
+struct Refusals {
+  static constexpr uint32_t kMost = 16;
+  uint32_t reported;   // by the device, last
+  uint32_t collected;  // by the host
+  uint32_t lost;       // by the device: those that found no place
+  Refusal refusal[kMost];
 };
 
 // The first block of an operator still waits for a peer to enter: told again whenever kLongWaitNs have passed.
@@ -48,21 +56,23 @@ struct Report {
   StallReport stall;
   uint32_t error = 0;  // the error word: the code that ended the communicator, by device or host
   uint32_t dead = 1;   // what the host copies to LocalBlock::dead
-  Refusal refusal;
+  Refusals refusals;
   LongWait long_wait[kMaxRanks];  // for each peer
 };
 
-// A rank as its kernels see it.
+// A rank as its kernels see it. What every kernel reads first stands first.
 struct DeviceComm {
+  uint64_t launched = 0;  // counts launches outside graphs; 0 inside
+  uint64_t call = 0;      // which launch of this rank it is; a replayed graph repeats it
+  uint32_t jitter_ns;     // for tests: the longest pause of a block at each step
   RankView view;
-  const WindowBases* windows;
-  Report* report;
   uint64_t timeout_ns;
   uint64_t entry_timeout_ns;
-  uint32_t jitter_ns;  // for tests: the longest pause of a block at each step
-  uint64_t call = 0;   // which launch of this rank it is; a replayed graph repeats it
+  const WindowBases* windows;
+  Report* report;
   tcStream_t stream = nullptr;
-  uint64_t launched = 0;  // counts launches outside graphs; 0 inside
+  uint64_t sends = 0;     // bytes that this launch moves to all peers together
+  uint64_t receives = 0;  // the same from all peers
 };
 
 struct RefusalParams {
@@ -76,16 +86,10 @@ struct SlabPlace {
   bool last = true;
 };
 
-struct GatherParams {
+struct ExchangeParams {
   DeviceComm comm;
   EntryRecord entry;
-  const std::byte* send;  // this rank's part of the slab
-  std::byte* recv;        // block 0's part of the slab; block r's lies r * stride further
-  uint64_t stride;
-  uint64_t first;  // bytes of a block before this slab
-  uint64_t bytes;  // of a block in this slab
-  uint64_t chunk_bytes;
-  uint64_t staged_stride;  // bytes of a block in the workspace
+  Exchange exchange;
   SlabPlace place;
 };
 

@@ -25,12 +25,17 @@ class Service {
   Status Copy(void* to, const void* from, size_t bytes);
   Status Zero(void* base, size_t bytes);
 
+  // For ranks that share the GPU: kernels that threads launch at the same moment, into whichever streams, may come to
+  // stand behind each other.
+  std::unique_lock<std::mutex> LockLaunches() { return std::unique_lock(launching_); }
+
  private:
   explicit Service(int device) : device_(device) {}
   Status Finish(cudaError_t enqueued, const char* what);
 
   const int device_;
-  std::mutex mutex_;
+  std::mutex launching_;
+  std::mutex mutex_;  // over the stream
   cudaStream_t stream_ = nullptr;
 };
 

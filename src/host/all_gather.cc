@@ -65,10 +65,7 @@ Status LaunchAllGatherV(Communicator& comm, tcStream_t stream, const OperatorSha
 
 Status LaunchAllGather(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
                        const AllGatherProblem& problem, size_t slab_bytes) {
-  AllGatherVProblem blocks{
-      .send = problem.send, .recv = problem.recv, .blocks = EvenShards(problem.bytes * comm.n_ranks(), comm.n_ranks())};
-  std::copy_n(blocks.blocks.begin, comm.n_ranks(), blocks.place);
-  return LaunchAllGatherV(comm, stream, shape, blocks, slab_bytes);
+  return LaunchAllGatherV(comm, stream, shape, EvenBlocks(problem, comm.n_ranks()), slab_bytes);
 }
 
 }  // namespace tc::host

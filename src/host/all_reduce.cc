@@ -36,26 +36,6 @@ Status ReduceAll(const Epoch& epoch, const AllReduceProblem& problem, uint64_t a
   return {};
 }
 
-// The slices of an all-reduce in two shots: each rank reduces its own, then all gather them.
-struct Slices {
-  ReduceScatterProblem reduce;  // in elements
-  AllGatherVProblem gather;     // in bytes
-};
-
-Slices CutSlices(const AllReduceProblem& problem, int rank, int n_ranks) {
-  const size_t element = ElementBytes(problem.type);
-  Slices slices{.reduce = {.send = problem.send,
-                           .blocks = EvenShards(problem.count, n_ranks),
-                           .type = problem.type,
-                           .op = problem.op},
-                .gather = {.recv = problem.recv}};
-  slices.gather.blocks = InUnits(slices.reduce.blocks, element);
-  std::copy_n(slices.gather.blocks.begin, n_ranks, slices.gather.place);
-  slices.reduce.recv = static_cast<std::byte*>(problem.recv) + slices.gather.place[rank];
-  slices.gather.send = slices.reduce.recv;
-  return slices;
-}
-
 EpochEnd RunOneShot(Epochs& epochs, const EntryRecord& record, const AllReduceProblem& problem, uint64_t area_bytes) {
   return epochs.Run(record, [&](const Epoch& epoch) { return ReduceAll(epoch, problem, area_bytes); });
 }

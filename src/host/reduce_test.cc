@@ -43,9 +43,8 @@ struct Sources {
 Bytes Expected(tcDataType_t type, tcRedOp_t op, int n_sources, size_t count, uint64_t seed) {
   Bytes expected(count * ElementBytes(type));
   for (size_t i = 0; i < count; ++i) {
-    std::vector<uint64_t> bits;
-    for (int source = 0; source < n_sources; ++source) bits.push_back(test::ElementBits(type, seed, source, i));
-    test::StoreElement(&expected[i * ElementBytes(type)], type, test::ReducedBits(type, op, bits));
+    const auto bits = [&](int source) { return test::ElementBits(type, seed, source, i); };
+    test::StoreElement(&expected[i * ElementBytes(type)], type, test::ReducedBits(type, op, n_sources, bits));
   }
   return expected;
 }

@@ -117,6 +117,7 @@ Status Prepare(size_t m, size_t n, size_t k, tcDataType_t type, const tcGemmConf
   tcGemmConfig_t given = config;
   if (given.outType < 0) given.outType = type;
   if (given.bType < 0) given.bType = type;
+  if (given.plane == tcPlaneAuto) given.plane = comm.settings().plane;
   TC_RETURN_IF_ERROR(ChooseKernel(tcOpAllGatherGemm, type, given.plane, comm.backend().name(), &prepared->row));
   TC_RETURN_IF_ERROR(CheckOptions(given, type));
   if (k == 0) return Error(tcInvalidArgument, "k is 0; a product over nothing is not computed");

@@ -19,6 +19,7 @@
 
 #include "comm/allocation.h"
 #include "ops/rank_threads.h"
+#include "order/exchange.h"
 #include "order/problem.h"
 #include "plan/plan.h"
 #include "protocol/entry.h"
@@ -44,6 +45,7 @@ struct Operator {
   uint64_t slab = UINT64_MAX;
   Gathered gathered = Gathered::kNowhere;
   uint32_t stages = kAllStages;
+  tcPlane_t plane = tcPlaneAuto;
 };
 
 Operator DrawGather(std::mt19937& random, int n_ranks) {
@@ -55,10 +57,10 @@ Operator DrawGather(std::mt19937& random, int n_ranks) {
           .gathered = random() % 2 == 0 ? Gathered::kPlain : Gathered::kWindow};
 }
 
-// Those that only the host backend has. Of an all-to-all, rows are what rank 0 sends; see PairBytes.
+// Of an all-to-all, rows are what rank 0 sends; see PairBytes.
 Operator DrawCollective(std::mt19937& random, int n_ranks) {
   constexpr tcOp_t kOps[] = {tcOpBroadcast, tcOpAllGatherV, tcOpReduceScatterV, tcOpAllReduce, tcOpAllToAllV};
-  Operator drawn{.op = kOps[random() % 5], .rows = std::vector<size_t>(n_ranks)};
+  Operator drawn{.op = kOps[random() % (OnGpu() ? 4 : 5)], .rows = std::vector<size_t>(n_ranks)};
   const size_t most = random() % 4 == 0 ? kBufferBytes / n_ranks / 4 : 3000;
   for (size_t& rows : drawn.rows) rows = random() % 4 == 0 ? 0 : random() % (most + 1);
   if (drawn.op == tcOpBroadcast) {
@@ -71,6 +73,9 @@ Operator DrawCollective(std::mt19937& random, int n_ranks) {
   drawn.gathered = random() % 2 == 0 ? Gathered::kPlain : Gathered::kWindow;
   return drawn;
 }
+
+// The chunks in which a pair's bytes go.
+int PairChunkCount(uint64_t bytes) { return OnGpu() ? DeviceChunks(bytes).count : PairSignals{bytes}.chunks(); }
 
 size_t PairBytes(const Operator& drawn, int from, int to) {
   return drawn.rows[(static_cast<size_t>(from) * 3 + to) % drawn.rows.size()];
@@ -109,7 +114,8 @@ Operator Draw(std::mt19937& random, int n_ranks, int number) {
     case 9:
     case 10:
     case 11:
-      if (!OnGpu()) drawn = DrawCollective(random, n_ranks);
+      drawn = DrawCollective(random, n_ranks);
+      if (OnGpu()) drawn.plane = random() % 2 == 0 ? tcPlanePush : tcPlanePull;
       break;
     case 1:
     case 2:
@@ -158,9 +164,9 @@ class Expected {
     Meet();
     for (int peer = 0; peer < n_ranks_; ++peer) {
       if (peer == rank_) continue;
-      const PairSignals arriving{bytes(peer, rank_)};
-      for (int chunk = 0; chunk < arriving.chunks(); ++chunk) watermark_[peer][chunk] = epoch_;
-      received_ += arriving.bytes;
+      const uint64_t arriving = bytes(peer, rank_);
+      for (int chunk = 0; chunk < PairChunkCount(arriving); ++chunk) watermark_[peer][chunk] = epoch_;
+      received_ += arriving;
       sent_ += bytes(rank_, peer);
     }
   }
@@ -199,6 +205,7 @@ class Expected {
     ASSERT_EQ(local.tiles, 0u) << "rank " << rank_;
     ASSERT_EQ(local.moves, 0u) << "rank " << rank_;
     ASSERT_EQ(local.finished, 0u) << "rank " << rank_;
+    for (const uint32_t taken : local.taken) ASSERT_EQ(taken, 0u) << "rank " << rank_;
     for (int gate = 0; gate < kMaxRowBlocks; ++gate) ASSERT_EQ(local.gate[gate], 0u) << "gate " << gate;
   }
 
@@ -258,7 +265,7 @@ class Rank {
       CopyAny(seen_.get(), &comm_.view().own(), sizeof(ControlBlock));
       SCOPED_TRACE(testing::Message() << "operator " << number << " of " << comm_.n_ranks() << " ranks");
       expected_.Compare(*seen_);
-      if (!OnGpu()) expected_.CompareTraffic(comm_.counters());  // a device's are counted at launch
+      expected_.CompareTraffic(comm_.Tally());
     }
   }
 
@@ -274,7 +281,7 @@ class Rank {
   void Launch(const Operator& drawn) {
     const bool refuses = drawn.refused && comm_.rank() + 1 == comm_.n_ranks();
     const KernelRow* row = nullptr;
-    ASSERT_TRUE(ChooseKernel(refuses ? kOpRefusal : drawn.op, refuses ? tcInt8 : tcFloat32, tcPlaneAuto,
+    ASSERT_TRUE(ChooseKernel(refuses ? kOpRefusal : drawn.op, refuses ? tcInt8 : tcFloat32, drawn.plane,
                              comm_.backend().name(), &row)
                     .ok());
     tc::Launch launch{.comm = comm_, .stream = stream_, .shape = {.op = drawn.op}, .problem = {}};

@@ -7,9 +7,12 @@
 namespace tc {
 
 enum class MoveKind {
+  kShare,    // a chunk of this rank's to all peers at once
   kPush,     // a chunk of this rank's to `peer`
-  kKeepOwn,  // a chunk of this rank's to where the caller wants it gathered
+  kKeepOwn,  // a chunk of this rank's to where the caller wants it
   kArrival,  // a chunk of `peer`'s, which is waited for
+  kReduce,   // a chunk of this rank's result, for which all peers' are waited for
+  kReaders,  // the peers' word that they have read this rank's buffer, which is waited for
   kNone,     // nothing is left
 };
 
@@ -19,7 +22,39 @@ struct Move {
   int chunk;
 };
 
-// What a rank moves in an epoch, besides its pushes.
+// The piece that is claimed as number `index`. `pieces` says how many there are of each kind:
+//   shared()        chunks that go to all peers at once
+//   to(consumer)    chunks that go to one peer
+//   own()           chunks that stay
+//   from(producer)  chunks that are taken one by one
+//   reduced()       chunks that are taken from all peers together
+//   readers()       1: there is a buffer that peers read, else 0
+// Whatever waits comes last: when a block waits, all that peers wait for has been claimed by a block that is resident
+// (P9).
+template <class Pieces>
+TC_HOST_DEVICE constexpr Move MoveAt(int rank, int n_ranks, int index, const Pieces& pieces) {
+  // Whether `index` is among the next `count`; if not it counts from behind them.
+  const auto among = [&index](int count) {
+    if (index < count) return true;
+    index -= count;
+    return false;
+  };
+  if (among(pieces.shared())) return {MoveKind::kShare, rank, index};
+  for (int step = 0; step + 1 < n_ranks; ++step) {
+    const int consumer = PushDestination(rank, step, n_ranks);
+    if (among(pieces.to(consumer))) return {MoveKind::kPush, consumer, index};
+  }
+  if (among(pieces.own())) return {MoveKind::kKeepOwn, rank, index};
+  for (int step = 0; step + 1 < n_ranks; ++step) {
+    const int producer = ArrivalSource(rank, step, n_ranks);
+    if (among(pieces.from(producer))) return {MoveKind::kArrival, producer, index};
+  }
+  if (among(pieces.reduced())) return {MoveKind::kReduce, rank, index};
+  if (among(pieces.readers())) return {MoveKind::kReaders, rank, index};
+  return {MoveKind::kNone, rank, 0};
+}
+
+// What a rank moves in an epoch in which it sends the same chunks to every peer, besides those.
 struct Movement {
   int rank;
   int n_ranks;
@@ -33,26 +68,23 @@ struct EqualChunks {
   TC_HOST_DEVICE constexpr int chunks(int /*producer*/) const { return count; }
 };
 
-// The piece that is claimed as number `index`; sent.chunks(rank) are the chunks that a rank sends to each of its peers.
-// Whatever waits comes last: when a block waits, every push has been claimed by a block that is resident (P9).
+// The same for such an epoch; sent.chunks(rank) are the chunks that a rank sends to each of its peers.
 template <class Sent>
 TC_HOST_DEVICE constexpr Move MoveAt(const Movement& movement, int index, const Sent& sent) {
-  const auto [rank, n_ranks, keeps_own, takes_arrivals] = movement;
-  const int own = sent.chunks(rank);
-  const int pushes = own * (n_ranks - 1);
-  if (index < pushes) return {MoveKind::kPush, PushDestination(rank, index / own, n_ranks), index % own};
-  index -= pushes;
-  if (keeps_own) {
-    if (index < own) return {MoveKind::kKeepOwn, rank, index};
-    index -= own;
-  }
-  for (int step = 0; takes_arrivals && step + 1 < n_ranks; ++step) {
-    const int producer = ArrivalSource(rank, step, n_ranks);
-    const int chunks = sent.chunks(producer);
-    if (index < chunks) return {MoveKind::kArrival, producer, index};
-    index -= chunks;
-  }
-  return {MoveKind::kNone, rank, 0};
+  struct Pieces {
+    const Movement& movement;
+    const Sent& sent;
+    int sends;
+    TC_HOST_DEVICE constexpr int shared() const { return 0; }
+    TC_HOST_DEVICE constexpr int to(int) const { return sends; }
+    TC_HOST_DEVICE constexpr int own() const { return movement.keeps_own ? sends : 0; }
+    TC_HOST_DEVICE constexpr int from(int producer) const {
+      return movement.takes_arrivals ? sent.chunks(producer) : 0;
+    }
+    TC_HOST_DEVICE constexpr int reduced() const { return 0; }
+    TC_HOST_DEVICE constexpr int readers() const { return 0; }
+  };
+  return MoveAt(movement.rank, movement.n_ranks, index, Pieces{movement, sent, sent.chunks(movement.rank)});
 }
 
 }  // namespace tc

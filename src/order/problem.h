@@ -1,9 +1,11 @@
 // What an operator is asked to do, with every default resolved: the call's arguments on their way to a kernel.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/data_type.h"
 #include "order/shards.h"
 #include "tc.h"
 
@@ -44,6 +46,34 @@ struct AllReduceProblem {
   tcRedOp_t op = tcSum;
   bool one_shot = false;  // everybody reduces everything, else each its slice
 };
+
+// An all-gather as one of blocks.
+inline AllGatherVProblem EvenBlocks(const AllGatherProblem& problem, int n_ranks) {
+  AllGatherVProblem blocks{
+      .send = problem.send, .recv = problem.recv, .blocks = EvenShards(problem.bytes * n_ranks, n_ranks)};
+  std::copy_n(blocks.blocks.begin, n_ranks, blocks.place);
+  return blocks;
+}
+
+// The slices of an all-reduce in two shots: each rank reduces its own, then all gather them.
+struct Slices {
+  ReduceScatterProblem reduce;  // in elements
+  AllGatherVProblem gather;     // in bytes
+};
+
+inline Slices CutSlices(const AllReduceProblem& problem, int rank, int n_ranks) {
+  const size_t element = ElementBytes(problem.type);
+  Slices slices{.reduce = {.send = problem.send,
+                           .blocks = EvenShards(problem.count, n_ranks),
+                           .type = problem.type,
+                           .op = problem.op},
+                .gather = {.recv = problem.recv}};
+  slices.gather.blocks = InUnits(slices.reduce.blocks, element);
+  std::copy_n(slices.gather.blocks.begin, n_ranks, slices.gather.place);
+  slices.reduce.recv = static_cast<std::byte*>(problem.recv) + slices.gather.place[rank];
+  slices.gather.send = slices.reduce.recv;
+  return slices;
+}
 
 // What a rank knows about its blocks in an all-to-all, in bytes.
 struct ExchangedBlocks {

@@ -65,18 +65,32 @@ struct GatherSignals {
   }
 };
 
-// An operator in which each pair of ranks moves bytes of its own: `bytes` from one producer to one consumer. Both know
+// `bytes` from one producer to one consumer, in chunks, for each of which the producer raises the consumer's watermark
+// once.
+struct PairChunks {
+  uint64_t bytes = 0;
+  uint64_t chunk_bytes = 1;
+  int count = 0;
+
+  TC_HOST_DEVICE RowRange range(int chunk) const {
+    const uint64_t begin = chunk * chunk_bytes;
+    return {begin, begin + chunk_bytes < bytes ? begin + chunk_bytes : bytes};
+  }
+};
+
+// As a device's blocks move them.
+constexpr PairChunks DeviceChunks(uint64_t bytes) {
+  return {bytes, DeviceChunkBytes(bytes), ChunkCount(bytes, DeviceChunkBytes(bytes))};
+}
+
+// An operator in which each pair of ranks moves bytes of its own, as one thread of the host does it. Both ranks know
 // them, so both cut them alike.
 struct PairSignals {
   uint64_t bytes;
 
   uint64_t chunk_bytes() const { return HostChunkBytes(bytes); }
-  // The chunks, for each of which the producer raises the consumer's watermark once.
   int chunks() const { return ChunkCount(bytes, chunk_bytes()); }
-  RowRange range(int chunk) const {
-    const uint64_t begin = chunk * chunk_bytes();
-    return {begin, begin + chunk_bytes() < bytes ? begin + chunk_bytes() : bytes};
-  }
+  RowRange range(int chunk) const { return PairChunks{bytes, chunk_bytes(), chunks()}.range(chunk); }
 };
 
 }  // namespace tc

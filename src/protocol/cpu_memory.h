@@ -13,6 +13,7 @@
 namespace tc {
 
 struct CpuMemory {
+  static constexpr unsigned kHotPolls = 1;
   static constexpr uint64_t kCheckNs = 0;
 
   template <class Word>

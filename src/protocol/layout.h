@@ -29,7 +29,8 @@ TC_HOST_DEVICE inline bool SameShape(const OperatorShape& a, const OperatorShape
   return a.op == b.op && a.type == b.type && a.m == b.m && a.n == b.n && a.k == b.k && a.detail == b.detail;
 }
 
-// Where peers may store an operator's data on the rank that says so: true on that rank alone, so it travels.
+// Where peers may store an operator's data on the rank that says so, or, on the pull plane, load it from: true on that
+// rank alone, so it travels.
 struct Destination {
   int64_t window = -1;  // index of the window; -1: the rank's workspace
   uint64_t offset = 0;  // bytes
@@ -64,14 +65,22 @@ struct alignas(kWriterStride) WatermarkRow {
   Sequence chunk[kMaxChunks];
 };
 
+// The last epoch of which the writer has read all it needed of a buffer here: see acknowledgement.h.
+struct alignas(kWriterStride) AcknowledgementSlot {
+  Sequence epoch;
+};
+
 // Element r of each array is written by rank r and by nobody else.
 struct PeerBlock {
   EntrySlot entry[kMaxRanks];
   WatermarkRow watermark[kMaxRanks];
+  AcknowledgementSlot acknowledgement[kMaxRanks];
 };
 
 struct Tally {
-  uint64_t ops;                 // completed
+  uint64_t ops;         // completed
+  uint64_t bytes_sent;  // by them
+  uint64_t bytes_received;
   uint64_t wait_ns[kMaxRanks];  // for each peer to enter
 };
 
@@ -84,7 +93,8 @@ struct LocalBlock {
   alignas(kWriterStride) uint32_t refused;  // not 0: the rest of an operator of several epochs is left out
   alignas(kWriterStride) uint32_t tiles;    // tiles claimed
   alignas(kWriterStride) uint32_t moves;    // pieces of data movement claimed
-  alignas(kWriterStride) uint32_t finished;  // threads or blocks that have left
+  alignas(kWriterStride) uint32_t taken[kMaxRanks];  // chunks read of each peer's buffer, see Elect
+  alignas(kWriterStride) uint32_t finished;          // threads or blocks that have left
   alignas(kWriterStride) uint32_t exited;    // blocks of a launch outside graphs that have ended, however they did
   alignas(kWriterStride) uint64_t launched;  // the latest launch outside graphs that has ended, on a device
   alignas(kWriterStride) Tally tally;        // a device's

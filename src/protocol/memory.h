@@ -7,7 +7,8 @@
 //   LoadAcquireGpu, StoreReleaseGpu    device scope: inside one rank
 //   AddRelaxedGpu, AddAcquireGpu,      device scope; return the value before
 //   AddReleaseGpu, AddAcqRelGpu
-//   Backoff(spins)                     what a waiter does between two polls
+//   kHotPolls                          polls before a waiter looks at the clock for the first time
+//   Backoff(spins)                     what it does between two polls from then on
 //   NowNs()                            a clock that only grows
 //   kCheckNs                           how often a waiter looks for aborts and at its time limit
 //

@@ -9,8 +9,9 @@ struct Stall {
   int32_t peer = -1;
   OperatorShape shape = {};
   Sequence epoch = 0;
-  bool first_epoch = true;  // of its operator
-  int64_t first_unit = -1;  // rows or bytes of the missing chunk; -1: the peer's entry is missing
+  bool first_epoch = true;       // of its operator
+  bool acknowledgement = false;  // what is missing is the peer's word that it has read this rank's buffer
+  int64_t first_unit = -1;       // rows or bytes of the missing chunk; -1: the peer's entry is missing
   int64_t last_unit = -1;
   Sequence seen = 0;
 };

@@ -7,10 +7,19 @@ namespace tc {
 
 enum class WaitResult : int32_t { kReached, kAborted, kTimedOut };
 
+// Whether `ready` becomes true at once, or as soon as a signal that is under way can come.
+template <class Memory, class Ready>
+TC_HOST_DEVICE bool ReachedSoon(const Ready& ready) {
+  for (unsigned polls = 0; polls < Memory::kHotPolls; ++polls) {
+    if (ready()) return true;
+  }
+  return false;
+}
+
 // Polls `ready` until it is true. `ready` looks at this rank's own memory only (P5).
 template <class Memory, class Ready>
 TC_HOST_DEVICE WaitResult WaitUntil(const Ready& ready, const RankView& view, uint64_t limit_ns) {
-  if (ready()) return WaitResult::kReached;
+  if (ReachedSoon<Memory>(ready)) return WaitResult::kReached;
   const uint64_t start = Memory::NowNs();
   uint64_t checked = start;
   for (unsigned spins = 0;; ++spins) {

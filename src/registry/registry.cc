@@ -12,6 +12,13 @@ constexpr uint32_t kAllTypes = (1u << (tcFloat8e5m2 + 1)) - 1;
 constexpr uint32_t kReducedTypes = kAllTypes & ~(1u << tcFloat8e4m3 | 1u << tcFloat8e5m2);
 constexpr uint32_t kGemmTypes = 1u << tcFloat32 | 1u << tcFloat16 | 1u << tcBfloat16;
 
+#ifdef TC_HAVE_CUDA
+template <tcPlane_t kPlane, class Problem, auto kLaunch>
+Status OnPlane(const Launch& l) {
+  return kLaunch(l.comm, l.stream, l.shape, std::get<Problem>(l.problem), l.slab, kPlane);
+}
+#endif
+
 }  // namespace
 
 const std::vector<KernelRow>& Registry() {
@@ -62,9 +69,33 @@ const std::vector<KernelRow>& Registry() {
       {"cuda_barrier", tcOpBarrier, "cuda", kAllTypes, tcPlaneAuto,
        [](const Launch& l) { return cuda::LaunchBarrier(l.comm, l.stream); }},
       {"cuda_all_gather_push", tcOpAllGather, "cuda", kAllTypes, tcPlanePush,
-       [](const Launch& l) {
-         return cuda::LaunchAllGather(l.comm, l.stream, l.shape, std::get<AllGatherProblem>(l.problem), l.slab);
-       }},
+       OnPlane<tcPlanePush, AllGatherProblem, cuda::LaunchAllGather>},
+      {"cuda_all_gather_pull", tcOpAllGather, "cuda", kAllTypes, tcPlanePull,
+       OnPlane<tcPlanePull, AllGatherProblem, cuda::LaunchAllGather>},
+      {"cuda_all_gather_v_push", tcOpAllGatherV, "cuda", kAllTypes, tcPlanePush,
+       OnPlane<tcPlanePush, AllGatherVProblem, cuda::LaunchAllGatherV>},
+      {"cuda_all_gather_v_pull", tcOpAllGatherV, "cuda", kAllTypes, tcPlanePull,
+       OnPlane<tcPlanePull, AllGatherVProblem, cuda::LaunchAllGatherV>},
+      {"cuda_broadcast_push", tcOpBroadcast, "cuda", kAllTypes, tcPlanePush,
+       OnPlane<tcPlanePush, AllGatherVProblem, cuda::LaunchAllGatherV>},
+      {"cuda_broadcast_pull", tcOpBroadcast, "cuda", kAllTypes, tcPlanePull,
+       OnPlane<tcPlanePull, AllGatherVProblem, cuda::LaunchAllGatherV>},
+      {"cuda_reduce_scatter_push", tcOpReduceScatter, "cuda", kReducedTypes, tcPlanePush,
+       OnPlane<tcPlanePush, ReduceScatterProblem, cuda::LaunchReduceScatter>},
+      {"cuda_reduce_scatter_pull", tcOpReduceScatter, "cuda", kReducedTypes, tcPlanePull,
+       OnPlane<tcPlanePull, ReduceScatterProblem, cuda::LaunchReduceScatter>},
+      {"cuda_reduce_scatter_v_push", tcOpReduceScatterV, "cuda", kReducedTypes, tcPlanePush,
+       OnPlane<tcPlanePush, ReduceScatterProblem, cuda::LaunchReduceScatter>},
+      {"cuda_reduce_scatter_v_pull", tcOpReduceScatterV, "cuda", kReducedTypes, tcPlanePull,
+       OnPlane<tcPlanePull, ReduceScatterProblem, cuda::LaunchReduceScatter>},
+      {"cuda_all_reduce_push", tcOpAllReduce, "cuda", kReducedTypes, tcPlanePush,
+       OnPlane<tcPlanePush, AllReduceProblem, cuda::LaunchAllReduce>},
+      {"cuda_all_reduce_pull", tcOpAllReduce, "cuda", kReducedTypes, tcPlanePull,
+       OnPlane<tcPlanePull, AllReduceProblem, cuda::LaunchAllReduce>},
+      {"cuda_all_to_all_push", tcOpAllToAll, "cuda", kAllTypes, tcPlanePush,
+       OnPlane<tcPlanePush, AllToAllProblem, cuda::LaunchAllToAll>},
+      {"cuda_all_to_all_pull", tcOpAllToAll, "cuda", kAllTypes, tcPlanePull,
+       OnPlane<tcPlanePull, AllToAllProblem, cuda::LaunchAllToAll>},
       {"cuda_all_gather_gemm_push", tcOpAllGatherGemm, "cuda", kGemmTypes, tcPlanePush,
        [](const Launch& l) {
          return cuda::LaunchAllGatherGemm(l.comm, l.stream, l.shape, std::get<AllGatherGemmProblem>(l.problem), l.slab,

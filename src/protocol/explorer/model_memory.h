@@ -10,6 +10,7 @@ namespace tc::explorer {
 
 class ModelMemory {
  public:
+  static constexpr unsigned kHotPolls = 1;
   static constexpr uint64_t kCheckNs = 0;
 
   template <class Word>

@@ -1,0 +1,207 @@
+// All plain collectives: one epoch in which every pair of ranks moves bytes of its own, by push or by pull, and what
+// comes is kept or reduced.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "cuda/frame.cuh"
+#include "cuda/kernels.h"
+#include "order/reduction.h"
+#include "planes/exchange.h"
+
+namespace tc::cuda {
+namespace {
+
+struct HalfUnit {
+  static __device__ float ToFloat(uint16_t bits) { return __half2float(__ushort_as_half(bits)); }
+  static __device__ uint16_t FromFloat(float value) { return __half_as_ushort(__float2half_rn(value)); }
+};
+struct Bf16Unit {
+  static __device__ float ToFloat(uint16_t bits) { return __bfloat162float(__ushort_as_bfloat16(bits)); }
+  static __device__ uint16_t FromFloat(float value) { return __bfloat16_as_ushort(__float2bfloat16_rn(value)); }
+};
+
+// Reduces by all threads of a block. A thread reads all sources of its elements before it writes them: `to` may be one
+// of the sources.
+template <class Format, class Step>
+struct BlockReduction {
+  using Stored = typename Format::Stored;
+  using Sum = typename Format::Sum;
+  static constexpr int kPerWord = 16 / sizeof(Stored);
+  static constexpr int kUnroll = sizeof(Stored) >= 4 ? 4 : 2;  // words of each source under way at a time
+  union Word {
+    uint4 whole;
+    Stored element[kPerWord];
+  };
+
+  const std::byte* const* sources;
+  int n_sources;
+  int divisor;
+
+  __device__ const uint4* WordsOf(int source) const { return reinterpret_cast<const uint4*>(sources[source]); }
+
+  __device__ Stored Finish(Sum sum) const { return Format::Store(divisor > 1 ? Average(sum, divisor) : sum); }
+
+  // Words `word`, word + kThreads, ..., kWords of them.
+  template <int kWords>
+  __device__ void ReduceWords(uint4* to, uint64_t word) const {
+    Sum sums[kWords][kPerWord];
+    for (int source = 0; source < n_sources; ++source) {
+      Word held[kWords];
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) held[i].whole = WordsOf(source)[word + i * kThreads];
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) {
+#pragma unroll
+        for (int e = 0; e < kPerWord; ++e) {
+          const Sum next = Format::Load(held[i].element[e]);
+          sums[i][e] = source == 0 ? next : Step::Step(sums[i][e], next);
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      Word result;
+#pragma unroll
+      for (int e = 0; e < kPerWord; ++e) result.element[e] = Finish(sums[i][e]);
+      to[word + i * kThreads] = result.whole;
+    }
+  }
+
+  __device__ void Run(std::byte* to, uint64_t bytes) const {
+    auto misalignment = reinterpret_cast<uintptr_t>(to);
+    for (int source = 0; source < n_sources; ++source) misalignment |= reinterpret_cast<uintptr_t>(sources[source]);
+    const uint64_t words = misalignment % 16 == 0 ? bytes / 16 : 0;
+    auto* const to_words = reinterpret_cast<uint4*>(to);
+    uint64_t word = threadIdx.x;
+    for (; word + (kUnroll - 1) * kThreads < words; word += kUnroll * kThreads) ReduceWords<kUnroll>(to_words, word);
+    for (; word < words; word += kThreads) ReduceWords<1>(to_words, word);
+    const uint64_t elements = bytes / sizeof(Stored);
+    for (uint64_t at = words * kPerWord + threadIdx.x; at < elements; at += kThreads) {
+      Sum sum = Format::Load(reinterpret_cast<const Stored*>(sources[0])[at]);
+      for (int source = 1; source < n_sources; ++source) {
+        sum = Step::Step(sum, Format::Load(reinterpret_cast<const Stored*>(sources[source])[at]));
+      }
+      reinterpret_cast<Stored*>(to)[at] = Finish(sum);
+    }
+  }
+};
+
+// The threads of a block, for planes/exchange.h. Element: what the exchange reduces; void: it does not.
+template <class Element>
+struct ThreadBlock {
+  using Memory = DeviceMemory;
+
+  const ExchangeParams& p;
+  const Sequence epoch;
+
+  __device__ int lane() const { return static_cast<int>(threadIdx.x); }
+  __device__ int lanes() const { return kThreads; }
+  __device__ void Sync() const { __syncthreads(); }
+  __device__ bool All(bool fine) const { return __syncthreads_and(fine ? 1 : 0) != 0; }
+  __device__ void Pause() const {
+    if (threadIdx.x == 0) Dawdle(p.comm);
+  }
+  __device__ void Copy(std::byte* to, const std::byte* from, uint64_t bytes) const { CopyBytes(to, from, bytes); }
+  __device__ std::byte* InWindow(const Destination& destination, int rank) const {
+    return p.comm.windows[destination.window].base[rank] + destination.offset;
+  }
+
+  template <class Source>
+  __device__ void Reduce(const Source& source, std::byte* to, uint64_t bytes) const {
+    if constexpr (!std::is_void_v<Element>) {
+      __shared__ const std::byte* sources[kMaxRanks];
+      const int n_ranks = p.comm.view.n_ranks;
+      if (lane() < n_ranks) sources[threadIdx.x] = source(lane());
+      __syncthreads();
+      WithStep<Element>(p.exchange.op, [&]<class Format, class Step>() {
+        BlockReduction<Format, Step>{sources, n_ranks, p.exchange.op == tcAvg ? n_ranks : 1}.Run(to, bytes);
+      });
+    }
+  }
+
+  __device__ bool AwaitChunk(int producer, int chunk) const {
+    const RankView& view = p.comm.view;
+    const auto arrived = [&] { return HasArrived<DeviceMemory>(view, producer, chunk, epoch); };
+    const RowRange range = p.exchange.pair[producer].from.range(chunk);
+    return Await(arrived,
+                 {.peer = producer,
+                  .first_unit = static_cast<int64_t>(p.exchange.first + range.begin),
+                  .last_unit = static_cast<int64_t>(p.exchange.first + range.end) - 1},
+                 &view.own().from.watermark[producer].chunk[chunk]);
+  }
+
+  __device__ bool AwaitReader(int reader) const {
+    const RankView& view = p.comm.view;
+    const auto read = [&] { return HasAcknowledged<DeviceMemory>(view, reader, epoch); };
+    return Await(read, {.peer = reader, .acknowledgement = true}, &view.own().from.acknowledgement[reader].epoch);
+  }
+
+  // Waits in one thread for a slot of this rank's. False: the communicator has ended, by a stall, which is told, or
+  // otherwise.
+  template <class Ready>
+  __device__ bool Await(const Ready& ready, Stall stall, const Sequence* slot) const {
+    const RankView& view = p.comm.view;
+    const auto over = [&] { return ready() || DeviceMemory::LoadAcquireGpu(&view.own().local.dead) != 0; };
+    const WaitResult result = WaitUntil<DeviceMemory>(over, view, p.comm.timeout_ns);
+    if (result == WaitResult::kReached) return ready();
+    stall.shape = p.entry.shape;
+    stall.epoch = epoch;
+    stall.seen = DeviceMemory::LoadRelaxed(slot);
+    ReportStall(p.comm, result, stall);
+    return false;
+  }
+};
+
+template <template <class> class Plane, class Element>
+__global__ __launch_bounds__(kThreads) void ExchangeKernelOf(const __grid_constant__ ExchangeParams p) {
+  using Block = ThreadBlock<Element>;
+  const Entered entered = EnterOperator(p.comm, p.entry, p.place);
+  if (entered.verdict == Verdict::kGo) {
+    const Block block{p, entered.epoch};
+    const Plane<Block> plane(block, p.comm.view, p.exchange, entered.epoch);
+    const ExchangeSteps<Block, Plane<Block>> steps(block, plane, p.comm.view, p.exchange);
+    while (steps.CarryOut(ClaimMove(p.comm))) {
+    }
+  }
+  LeaveOperator(p.comm, entered, p.place);
+}
+
+template <template <class> class Plane, class Element>
+const void* KernelFor() {
+  return reinterpret_cast<const void*>(&ExchangeKernelOf<Plane, Element>);
+}
+
+template <template <class> class Plane>
+const void* KernelOn(const Exchange& exchange) {
+  if (!exchange.reduces) return KernelFor<Plane, void>();
+  switch (exchange.type) {
+    case tcInt8:
+      return KernelFor<Plane, Integer<int8_t>>();
+    case tcUint8:
+      return KernelFor<Plane, Integer<uint8_t>>();
+    case tcInt32:
+      return KernelFor<Plane, Integer<int32_t>>();
+    case tcUint32:
+      return KernelFor<Plane, Integer<uint32_t>>();
+    case tcInt64:
+      return KernelFor<Plane, Integer<int64_t>>();
+    case tcUint64:
+      return KernelFor<Plane, Integer<uint64_t>>();
+    case tcFloat16:
+      return KernelFor<Plane, Half<HalfUnit>>();
+    case tcBfloat16:
+      return KernelFor<Plane, Bf16<Bf16Unit>>();
+    case tcFloat32:
+      return KernelFor<Plane, Fp32>();
+    default:
+      return KernelFor<Plane, Fp64>();
+  }
+}
+
+}  // namespace
+
+const void* ExchangeKernel(const Exchange& exchange, tcPlane_t plane) {
+  return plane == tcPlanePull ? KernelOn<PullPlane>(exchange) : KernelOn<PushPlane>(exchange);
+}
+
+}  // namespace tc::cuda

@@ -1,0 +1,134 @@
+// What the threads of one block do for each piece of an exchange that they have claimed, on any plane.
+//
+// A Block is all threads that work on a piece together, and provides
+//
+//   Memory                           the policy of protocol/memory.h
+//   lane(), lanes()                  this thread's number among them
+//   Sync()                           a barrier of them
+//   All(fine)                        the same; whether every one of them is fine
+//   Pause()                          a step at which a test may hold them up
+//   Copy(to, from, bytes)            by all of them
+//   Reduce(sources, to, bytes)       by all of them: the partials of all ranks, in their order
+//   InWindow(destination, rank)      where a place in a window of that rank's lies
+//   AwaitChunk(producer, chunk)      in one thread: false: the communicator has ended
+//   AwaitReader(reader)              the same for its acknowledgement
+#pragma once
+
+#include "order/moves.h"
+#include "planes/pull.h"
+#include "planes/push.h"
+
+namespace tc {
+
+// How many pieces of each kind there are, for MoveAt.
+template <class Plane>
+struct ExchangePieces {
+  const Exchange& exchange;
+  const Plane& plane;
+  int rank;
+  int n_ranks;
+
+  TC_HOST_DEVICE bool shares() const { return Plane::kShares && exchange.shared; }
+  TC_HOST_DEVICE int shared() const {
+    return shares() && n_ranks > 1 ? exchange.pair[ArrivalSource(rank, 0, n_ranks)].to.count : 0;
+  }
+  TC_HOST_DEVICE int to(int consumer) const { return shares() ? 0 : exchange.pair[consumer].to.count; }
+  TC_HOST_DEVICE int own() const { return exchange.pair[rank].to.count; }
+  TC_HOST_DEVICE int from(int producer) const { return exchange.reduces ? 0 : exchange.pair[producer].from.count; }
+  TC_HOST_DEVICE int reduced() const { return exchange.reduces ? exchange.pair[rank].from.count : 0; }
+  TC_HOST_DEVICE int readers() const { return plane.IsRead() ? 1 : 0; }
+};
+
+template <class Block, class Plane>
+class ExchangeSteps {
+ public:
+  TC_HOST_DEVICE ExchangeSteps(const Block& block, const Plane& plane, const RankView& view, const Exchange& exchange)
+      : block_(block), plane_(plane), view_(view), exchange_(exchange) {}
+
+  // The piece that was claimed as number `index`. False: nothing is left to do, or to wait for.
+  TC_HOST_DEVICE bool CarryOut(int index) const {
+    if (exchange_.in_units) return CarryOutUnit(index);
+    const ExchangePieces<Plane> pieces{exchange_, plane_, view_.rank, view_.n_ranks};
+    const Move move = MoveAt(view_.rank, view_.n_ranks, index, pieces);
+    switch (move.kind) {
+      case MoveKind::kShare:
+        plane_.Share(move.chunk);
+        return true;
+      case MoveKind::kPush:
+        plane_.Supply(move.peer, move.chunk);
+        return true;
+      case MoveKind::kKeepOwn:
+        KeepOwn(move.chunk);
+        return true;
+      case MoveKind::kArrival:
+        return Take(move.peer, move.chunk);
+      case MoveKind::kReduce:
+        return Reduce(move.chunk);
+      case MoveKind::kReaders:
+        return AwaitReaders();
+      default:
+        return false;
+    }
+  }
+
+ private:
+  // A chunk goes to all peers before this block waits for theirs. That ends, however few blocks are resident: ranks
+  // claim chunks in one order, and the smallest chunk that some rank has not shared yet is claimed next there, by a
+  // block that waits at most for smaller ones, which all have shared.
+  TC_HOST_DEVICE bool CarryOutUnit(int index) const {
+    if (index >= exchange_.pair[view_.rank].from.count) return false;
+    plane_.Share(index);
+    block_.Pause();
+    return Reduce(index);
+  }
+
+  TC_HOST_DEVICE void KeepOwn(int chunk) const {
+    const ExchangePair& own = exchange_.pair[view_.rank];
+    const RowRange range = own.to.range(chunk);
+    block_.Copy(own.recv + range.begin, own.send + range.begin, range.end - range.begin);
+  }
+
+  TC_HOST_DEVICE bool Take(int producer, int chunk) const {
+    if (!block_.All(block_.lane() != 0 || block_.AwaitChunk(producer, chunk))) return false;
+    const ExchangePair& pair = exchange_.pair[producer];
+    const std::byte* const from = plane_.Arrived(producer);
+    const RowRange range = pair.from.range(chunk);
+    // Else it has come to where it belongs.
+    if (from != pair.recv) block_.Copy(pair.recv + range.begin, from + range.begin, range.end - range.begin);
+    block_.Sync();
+    if (block_.lane() == 0) plane_.HaveRead(producer);
+    return true;
+  }
+
+  TC_HOST_DEVICE bool Reduce(int chunk) const {
+    bool fine = true;
+    for (int peer = block_.lane(); peer < view_.n_ranks; peer += block_.lanes()) {
+      if (peer != view_.rank && fine) fine = block_.AwaitChunk(peer, chunk);
+    }
+    if (!block_.All(fine)) return false;
+    const ExchangePair& own = exchange_.pair[view_.rank];
+    const RowRange range = own.from.range(chunk);
+    const auto source = [&](int rank) { return (rank == view_.rank ? own.send : plane_.Arrived(rank)) + range.begin; };
+    block_.Reduce(source, own.recv + range.begin, range.end - range.begin);
+    block_.Sync();
+    for (int peer = block_.lane(); peer < view_.n_ranks; peer += block_.lanes()) {
+      if (peer != view_.rank) plane_.HaveRead(peer);
+    }
+    return true;
+  }
+
+  TC_HOST_DEVICE bool AwaitReaders() const {
+    bool fine = true;
+    for (int peer = block_.lane(); peer < view_.n_ranks; peer += block_.lanes()) {
+      if (peer != view_.rank && exchange_.pair[peer].to.count > 0 && fine) fine = block_.AwaitReader(peer);
+    }
+    return block_.All(fine);
+  }
+
+  const Block& block_;
+  const Plane& plane_;
+  const RankView& view_;
+  const Exchange& exchange_;
+};
+
+}  // namespace tc
