@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/data_type.h"
 #include "cuda/driver.h"
 #include "cuda/kernels.h"
 #include "cuda/segment.h"
@@ -108,7 +109,19 @@ Status DescribeStall(const Communicator& comm, uint32_t code, const Stall& stall
                static_cast<long long>(stall.first_unit), static_cast<long long>(stall.last_unit), seen, wanted);
 }
 
-Status DescribeRefusal(const Refusal& refusal) {
+Status DescribeRefusal(const Refusal& refusal, int n_ranks) {
+  if (refusal.to >= 0 && refusal.code == tcUnsupported) {
+    const auto most = static_cast<unsigned long long>(refusal.first.k);
+    return Error(tcUnsupported,
+                 "tcAllToAllV moves %llu bytes from rank %d to rank %d, but a workspace for %d ranks with %llu bytes "
+                 "each holds no more; set workspaceBytes or TC_WORKSPACE_BYTES to at least %llu",
+                 static_cast<unsigned long long>(refusal.sent), refusal.peer, refusal.to, n_ranks, most,
+                 static_cast<unsigned long long>(StagedBytes(refusal.sent) * n_ranks));
+  }
+  if (refusal.to >= 0) {
+    const size_t element = ElementBytes(refusal.first.type);
+    return PairMismatch(refusal.peer, refusal.to, refusal.sent / element, refusal.expected / element);
+  }
   if (refusal.sentence[0] != '\0') {
     return RefusalError(refusal.other, refusal.peer, refusal.code, refusal.sentence);
   }
@@ -278,7 +291,7 @@ void CudaBackend::CollectRefusals(Communicator& comm) {
   const uint32_t reported = CpuMemory::LoadAcquireSys(&refusals.reported);
   for (uint32_t number = refusals.collected; number != reported; ++number) {
     const Refusal& refusal = refusals.refusal[number % Refusals::kMost];
-    comm.FailOperator(DescribeRefusal(refusal),
+    comm.FailOperator(DescribeRefusal(refusal, comm.n_ranks()),
                       refusal.in_graph ? std::optional<tcStream_t>() : std::optional(refusal.stream));
     CpuMemory::StoreReleaseSys(&refusals.collected, number + 1);
   }

@@ -26,6 +26,11 @@ class Exchanges {
   void Name(const void* buffer, uint64_t bytes) {
     params_.entry.destination = Communicator::Locate(*comm_.windows(), buffer, bytes);
   }
+  // What a rank tells of its blocks, none of which may be larger than the same number of bytes everywhere.
+  void Tell(const ExchangedBlocks& blocks, uint64_t most_bytes) {
+    params_.entry.blocks = blocks;
+    params_.entry.shape.k = most_bytes;
+  }
   void NameNothing() { params_.entry.destination = {}; }
 
   Status Launch(const Exchange& exchange, SlabPlace place) {
@@ -132,6 +137,14 @@ Status LaunchAllReduce(Communicator& comm, tcStream_t stream, const OperatorShap
 Status LaunchAllToAll(Communicator& comm, tcStream_t stream, const OperatorShape& shape, const AllToAllProblem& problem,
                       size_t slab_bytes, tcPlane_t plane) {
   Exchanges exchanges(comm, stream, shape, plane);
+  if (problem.uneven) {
+    // One epoch, whatever the counts are: no host knows whether others have larger blocks. What comes is staged, since
+    // peers do not know where it belongs. This rank's own block needs no room.
+    exchanges.Tell(problem.blocks, slab_bytes);
+    Exchange exchange = AllToAllExchange(problem, 0, slab_bytes, comm.rank(), comm.n_ranks(), plane);
+    exchange.pair[comm.rank()].to = DeviceChunks(problem.blocks.sends[comm.rank()]);
+    return exchanges.Launch(exchange, {});
+  }
   const uint64_t block = problem.blocks.sends[0];  // as large as all others
   exchanges.Name(exchanges.pushes() ? problem.recv : problem.send, block * comm.n_ranks());
   const uint64_t slabs = std::max<uint64_t>(block / slab_bytes + (block % slab_bytes != 0), 1);

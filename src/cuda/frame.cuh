@@ -2,6 +2,8 @@
 // same on CPU threads.
 #pragma once
 
+#include <type_traits>
+
 #include "cuda/device_memory.cuh"
 #include "cuda/params.h"
 #include "protocol/entry.h"
@@ -63,7 +65,8 @@ __device__ inline void ReportLongWait(const DeviceComm& comm, const OperatorShap
   DeviceMemory::StoreReleaseSys(&record.told, DeviceMemory::LoadRelaxed(&record.told) + 1);
 }
 
-__device__ inline void ReportRefusal(const DeviceComm& comm, Sequence epoch, int peer, int32_t code) {
+// `to`: the rank whose block of `peer`'s was the reason; -1: none.
+__device__ inline void ReportRefusal(const DeviceComm& comm, Sequence epoch, int peer, int32_t code, int to = -1) {
   Refusals& refusals = comm.report->refusals;
   const uint32_t reported = DeviceMemory::LoadRelaxed(&refusals.reported);
   if (reported - DeviceMemory::LoadAcquireSys(&refusals.collected) == Refusals::kMost) {
@@ -73,6 +76,11 @@ __device__ inline void ReportRefusal(const DeviceComm& comm, Sequence epoch, int
   Refusal& refusal = refusals.refusal[reported % Refusals::kMost];
   const EntryRecord& theirs = EntryOf(comm.view, comm.view.rank, peer, epoch);
   refusal.peer = peer;
+  refusal.to = to;
+  if (to >= 0) {
+    refusal.sent = theirs.blocks.sends[to];
+    refusal.expected = EntryOf(comm.view, comm.view.rank, to, epoch).blocks.expects[peer];
+  }
   refusal.code = code;
   refusal.epoch = epoch;
   refusal.stream = comm.stream;
@@ -85,6 +93,30 @@ __device__ inline void ReportRefusal(const DeviceComm& comm, Sequence epoch, int
     refusal.sentence[i] = theirs.sentence[i];
   }
   DeviceMemory::StoreReleaseSys(&refusals.reported, reported + 1);
+}
+
+// The first warp, one lane per rank, once all have entered a tcAllToAllV alike. Every rank holds the same table, so all
+// find the same pair: one that disagrees, else one whose block does not fit the workspace.
+__device__ inline Verdict CompareBlocks(const DeviceComm& comm, const EntryRecord& mine, Sequence epoch) {
+  const RankView& view = comm.view;
+  const int from = threadIdx.x;
+  const auto blocks = [&](int rank) -> const ExchangedBlocks& { return EntryOf(view, view.rank, rank, epoch).blocks; };
+  int differs = -1;  // the first consumer for which it does
+  int exceeds = -1;
+  for (int to = view.n_ranks - 1; to >= 0 && from < view.n_ranks; --to) {
+    const uint64_t sent = blocks(from).sends[to];
+    if (sent != blocks(to).expects[from]) differs = to;
+    if (from != to && sent > mine.shape.k) exceeds = to;
+  }
+  const unsigned any_differs = __ballot_sync(~0u, differs >= 0);
+  const unsigned any_exceeds = __ballot_sync(~0u, exceeds >= 0);
+  if (any_differs == 0 && any_exceeds == 0) return Verdict::kGo;
+  const int guilty = __ffs(any_differs != 0 ? any_differs : any_exceeds) - 1;
+  if (from == guilty) {
+    const bool disagree = any_differs != 0;
+    ReportRefusal(comm, epoch, from, disagree ? tcInvalidUsage : tcUnsupported, disagree ? differs : exceeds);
+  }
+  return Verdict::kRefused;
 }
 
 // The first warp of the first block: one lane per peer publishes, waits and compares.
@@ -121,7 +153,12 @@ __device__ inline Verdict Meet(const DeviceComm& comm, const Entry& mine, Sequen
   const unsigned refused = __ballot_sync(~0u, is_peer && head.rejected != tcSuccess);
   const bool same = SameShape(head.shape, ReadEntry<DeviceMemory>(view, 0, epoch).shape);
   const unsigned differs = __ballot_sync(~0u, is_peer && !same);
-  if (refused == 0 && differs == 0) return Verdict::kGo;
+  if (refused == 0 && differs == 0) {
+    if constexpr (std::is_same_v<Entry, EntryRecord>) {
+      if (mine.shape.op == tcOpAllToAllV) return CompareBlocks(comm, mine, epoch);
+    }
+    return Verdict::kGo;
+  }
   const int guilty = __ffs(refused != 0 ? refused : differs) - 1;
   if (peer == guilty && mine.rejected == tcSuccess) {  // else this rank's caller knows
     ReportRefusal(comm, epoch, peer, refused != 0 ? head.rejected : tcInvalidUsage);

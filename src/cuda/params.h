@@ -24,13 +24,16 @@ struct WindowBases {
 
 // An operator that every rank refused.
 struct Refusal {
-  int32_t peer;  // who refused, or who differs from rank 0
+  int32_t peer;  // who refused, or who differs from rank 0, or who sends to `to`
+  int32_t to;    // -1, or the pair's other rank, whose blocks of a tcAllToAllV were the reason
   int32_t code;
   Sequence epoch;
   tcStream_t stream;  // where it was called, unless in a graph
   bool in_graph;
   OperatorShape first;
   OperatorShape other;
+  uint64_t sent;  // bytes of the pair
+  uint64_t expected;
   char sentence[sizeof(EntryRecord::sentence)];
 };
 

@@ -42,11 +42,7 @@ Status CompareBlocks(const AllBlocks& blocks, int n_ranks, size_t element_bytes)
       const uint64_t sent = blocks[from].sends[to];
       const uint64_t expected = blocks[to].expects[from];
       if (sent == expected) continue;
-      return Error(tcInvalidUsage,
-                   "rank %d called tcAllToAllV with sendcounts[%d] = %llu, rank %d with recvcounts[%d] = %llu; they "
-                   "must be equal",
-                   from, to, static_cast<unsigned long long>(sent / element_bytes), to, from,
-                   static_cast<unsigned long long>(expected / element_bytes));
+      return PairMismatch(from, to, sent / element_bytes, expected / element_bytes);
     }
   }
   return {};

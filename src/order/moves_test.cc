@@ -69,6 +69,61 @@ TEST(Moves, AreClaimedPushesFirstThenWhatWaits) {
   EXPECT_GT(compared, 100'000u);
 }
 
+// Counts of their own for every kind and peer.
+struct PieceList {
+  int rank;
+  int share = 0, keep = 0, reduce = 0, reader = 0;
+  std::vector<int> sent = {}, taken = {};
+  int shared() const { return share; }
+  int to(int consumer) const { return sent[consumer]; }
+  int own() const { return keep; }
+  int from(int producer) const { return taken[producer]; }
+  int reduced() const { return reduce; }
+  int readers() const { return reader; }
+};
+
+std::vector<Move> NaiveMoves(int n_ranks, const PieceList& pieces) {
+  std::vector<Move> moves;
+  const auto add = [&](MoveKind kind, int peer, int count) {
+    for (int chunk = 0; chunk < count; ++chunk) moves.push_back({kind, peer, chunk});
+  };
+  add(MoveKind::kShare, pieces.rank, pieces.share);
+  for (int back = 1; back < n_ranks; ++back) {
+    const int consumer = (pieces.rank - back + n_ranks) % n_ranks;
+    add(MoveKind::kPush, consumer, pieces.sent[consumer]);
+  }
+  add(MoveKind::kKeepOwn, pieces.rank, pieces.keep);
+  for (int ahead = 1; ahead < n_ranks; ++ahead) {
+    const int producer = (pieces.rank + ahead) % n_ranks;
+    add(MoveKind::kArrival, producer, pieces.taken[producer]);
+  }
+  add(MoveKind::kReduce, pieces.rank, pieces.reduce);
+  add(MoveKind::kReaders, pieces.rank, pieces.reader);
+  return moves;
+}
+
+TEST(Moves, OfUnevenPairsAreClaimedInTheSameOrder) {
+  std::mt19937 random(2);
+  for (int n_ranks = 1; n_ranks <= kMaxRanks; ++n_ranks) {
+    for (int round = 0; round < 60; ++round) {
+      const auto draw = [&] { return random() % 3 == 0 ? 0 : static_cast<int>(random() % 5); };
+      PieceList pieces{.rank = static_cast<int>(random()) & 0xff, .share = draw(), .keep = draw(), .reduce = draw()};
+      pieces.rank %= n_ranks;
+      pieces.reader = static_cast<int>(random() % 2);
+      for (std::vector<int>* counts : {&pieces.sent, &pieces.taken}) {
+        for (int peer = 0; peer < n_ranks; ++peer) counts->push_back(draw());
+      }
+      const std::vector<Move> naive = NaiveMoves(n_ranks, pieces);
+      for (size_t index = 0; index < naive.size(); ++index) {
+        ASSERT_TRUE(MoveAt(pieces.rank, n_ranks, static_cast<int>(index), pieces) == naive[index])
+            << "move " << index << " of rank " << pieces.rank << " of " << n_ranks;
+      }
+      ASSERT_EQ(MoveAt(pieces.rank, n_ranks, static_cast<int>(naive.size()), pieces).kind, MoveKind::kNone);
+      ASSERT_EQ(MoveAt(pieces.rank, n_ranks, INT32_MAX, pieces).kind, MoveKind::kNone);
+    }
+  }
+}
+
 static_assert(MoveAt({.rank = 1, .n_ranks = 2, .keeps_own = true, .takes_arrivals = true}, 3, EqualChunks{2}).kind ==
               MoveKind::kKeepOwn);
 

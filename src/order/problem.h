@@ -75,13 +75,6 @@ inline Slices CutSlices(const AllReduceProblem& problem, int rank, int n_ranks) 
   return slices;
 }
 
-// What a rank knows about its blocks in an all-to-all, in bytes.
-struct ExchangedBlocks {
-  uint64_t sends[kMaxRanks] = {};    // to each rank
-  uint64_t expects[kMaxRanks] = {};  // of each rank
-  uint64_t place[kMaxRanks] = {};    // in its recv, of what it expects
-};
-
 struct AllToAllProblem {
   const void* send = nullptr;
   void* recv = nullptr;

@@ -64,6 +64,15 @@ inline Status RefusalError(const OperatorShape& shape, int peer, tcResult_t code
   return Error(code, "rank %d refused its call of %s: %s", peer, OpName(shape.op), sentence);
 }
 
+// Two ranks called tcAllToAllV with counts, in elements, that are not each other's.
+inline Status PairMismatch(int from, int to, uint64_t sent, uint64_t expected) {
+  return Error(
+      tcInvalidUsage,
+      "rank %d called tcAllToAllV with sendcounts[%d] = %llu, rank %d with recvcounts[%d] = %llu; they must be "
+      "equal",
+      from, to, static_cast<unsigned long long>(sent), to, from, static_cast<unsigned long long>(expected));
+}
+
 // Rank 0 and `peer` entered epoch `number` with different shapes.
 inline Status ShapeMismatch(const OperatorShape& first, int peer, const OperatorShape& other, Sequence number) {
   std::string here = DescribeShape(first);

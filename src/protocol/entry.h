@@ -29,6 +29,9 @@ TC_HOST_DEVICE void PublishEntry(const RankView& view, int peer, Sequence epoch,
     for (size_t i = 0; record.rejected != tcSuccess && i < sizeof(slot.sentence); ++i) {
       WriteData<Memory>(&slot.sentence[i], record.sentence[i]);
     }
+    if (record.rejected == tcSuccess && record.shape.op == tcOpAllToAllV) {
+      WriteData<Memory>(&slot.blocks, record.blocks);
+    }
   }
   Signal<Memory>(&slot.entered, EntryWord(epoch, bare));
 }

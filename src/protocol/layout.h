@@ -36,13 +36,23 @@ struct Destination {
   uint64_t offset = 0;  // bytes
 };
 
+// What a rank knows about its blocks in an all-to-all, in bytes.
+struct ExchangedBlocks {
+  uint64_t sends[kMaxRanks];    // to each rank
+  uint64_t expects[kMaxRanks];  // of each rank
+  uint64_t place[kMaxRanks];    // in its recv, of what it expects
+};
+
 // A rank's word that it has entered the operator of an epoch (P8), stored last: see entry.h.
 struct alignas(kWriterStride) EntryRecord {
   Sequence entered;
   OperatorShape shape;
   Destination destination;
   int32_t rejected;  // not tcSuccess: this rank's call was refused, for the reason in `sentence`
-  char sentence[416];
+  union {
+    char sentence[416];
+    ExchangedBlocks blocks;  // of a tcAllToAllV that was not
+  };
 };
 
 // Two records in turn: a rank publishes epoch e + 2 only after it has seen everybody enter e + 1, and a peer enters

@@ -6,7 +6,9 @@
 #include <thread>
 #include <vector>
 
+#include "protocol/acknowledgement.h"
 #include "protocol/cpu_memory.h"
+#include "protocol/election.h"
 #include "protocol/entry.h"
 #include "protocol/epoch.h"
 #include "protocol/gate.h"
@@ -60,6 +62,7 @@ TEST(Layout, WritersNeverShareALine) {
     EXPECT_NE(line(&abort->from[writer].word), line(&abort->from[writer - 1].word));
     EXPECT_NE(line(&block->from.entry[writer].record[0]),
               line(reinterpret_cast<char*>(&block->from.entry[writer - 1].record[1]) + sizeof(EntryRecord) - 1));
+    EXPECT_NE(line(&block->from.acknowledgement[writer].epoch), line(&block->from.acknowledgement[writer - 1].epoch));
     EXPECT_NE(line(&block->from.watermark[writer].chunk[0]),
               line(&block->from.watermark[writer - 1].chunk[kMaxChunks - 1]));
   }
@@ -129,6 +132,46 @@ TEST(Watermark, DataIsThereWhenItsWatermarkIs) {
             }
           }
         }
+        LeaveEpoch<CpuMemory>(view.own().local, epoch, 1, 0);
+      }
+    });
+  }
+}
+
+// A pull as the operators do it: peers read the owner's own buffer, several threads each; the last of a rank's threads
+// acknowledges for all, and then the owner writes there again.
+TEST(Acknowledgement, ABufferIsWrittenAgainOnlyWhenAllHaveReadIt) {
+  for (const Sequence start : kStarts) {
+    constexpr int kRanks = 3;
+    constexpr uint32_t kReaders = 2;
+    constexpr int kWords = 64;
+    Ranks ranks(kRanks, start);
+    std::vector<std::vector<uint64_t>> buffer(kRanks, std::vector<uint64_t>(kWords));
+    ranks.Run([&](const RankView& view) {
+      for (int round = 0; round < 60; ++round) {
+        const Sequence epoch = EnterEpoch<CpuMemory>(view.own().local);
+        for (uint64_t& word : buffer[view.rank]) word = epoch * 10 + view.rank;
+        for (int peer = 0; peer < kRanks; ++peer) RaiseWatermark<CpuMemory>(view, peer, 0, epoch);
+        std::vector<std::thread> readers;
+        for (uint32_t reader = 0; reader < kReaders; ++reader) {
+          readers.emplace_back([&, reader] {
+            for (int owner = 0; owner < kRanks; ++owner) {
+              const auto arrived = [&] { return HasArrived<CpuMemory>(view, owner, 0, epoch); };
+              ASSERT_EQ(WaitUntil<CpuMemory>(arrived, view, kLimitNs), WaitResult::kReached);
+              for (uint32_t word = reader; word < kWords; word += kReaders) {
+                ASSERT_EQ(buffer[owner][word], epoch * 10 + owner);
+              }
+              if (Elect<CpuMemory>(&view.own().local.taken[owner], kReaders))
+                Acknowledge<CpuMemory>(view, owner, epoch);
+            }
+          });
+        }
+        for (int reader = 0; reader < kRanks; ++reader) {
+          const auto read = [&] { return HasAcknowledged<CpuMemory>(view, reader, epoch); };
+          ASSERT_EQ(WaitUntil<CpuMemory>(read, view, kLimitNs), WaitResult::kReached);
+        }
+        for (std::thread& thread : readers) thread.join();
+        for (const uint32_t taken : view.own().local.taken) ASSERT_EQ(taken, 0u);
         LeaveEpoch<CpuMemory>(view.own().local, epoch, 1, 0);
       }
     });

@@ -96,6 +96,10 @@ const std::vector<KernelRow>& Registry() {
        OnPlane<tcPlanePush, AllToAllProblem, cuda::LaunchAllToAll>},
       {"cuda_all_to_all_pull", tcOpAllToAll, "cuda", kAllTypes, tcPlanePull,
        OnPlane<tcPlanePull, AllToAllProblem, cuda::LaunchAllToAll>},
+      {"cuda_all_to_all_v_push", tcOpAllToAllV, "cuda", kAllTypes, tcPlanePush,
+       OnPlane<tcPlanePush, AllToAllProblem, cuda::LaunchAllToAll>},
+      {"cuda_all_to_all_v_pull", tcOpAllToAllV, "cuda", kAllTypes, tcPlanePull,
+       OnPlane<tcPlanePull, AllToAllProblem, cuda::LaunchAllToAll>},
       {"cuda_all_gather_gemm_push", tcOpAllGatherGemm, "cuda", kGemmTypes, tcPlanePush,
        [](const Launch& l) {
          return cuda::LaunchAllGatherGemm(l.comm, l.stream, l.shape, std::get<AllGatherGemmProblem>(l.problem), l.slab,
