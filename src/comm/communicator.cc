@@ -17,7 +17,7 @@ namespace tc {
 namespace {
 
 // Bump when the meaning of ControlBlock or of an operator's signals changes.
-constexpr int kProtocolVersion = 2;
+constexpr int kProtocolVersion = 3;
 
 // Operators' failures that are kept for a caller who asks for none.
 constexpr size_t kMostFailures = 256;
@@ -206,9 +206,12 @@ Status Communicator::MapControl() {
   const bool shared = n_ranks() > 1;  // a lone rank has no peer, so nothing to share and nothing to stage
   std::shared_ptr<Segment> control;
   std::shared_ptr<Segment> abort;
-  Status allocated = backend_->Allocate(
-      Memory::kDevice, sizeof(ControlBlock) + (shared ? settings_.workspace_bytes : 0), shared, &control);
+  Status allocated = backend_->Allocate(Memory::kDevice, sizeof(LocalBlock), false, &local_memory_);
+  if (allocated.ok())
+    allocated = backend_->Allocate(Memory::kDevice, sizeof(ControlBlock) + (shared ? settings_.workspace_bytes : 0),
+                                   shared, &control);
   if (allocated.ok()) allocated = backend_->Allocate(Memory::kHost, sizeof(AbortBlock), shared, &abort);
+  if (allocated.ok()) view_.local = reinterpret_cast<LocalBlock*>(local_memory_->base());
   std::vector<std::byte*> controls;
   std::vector<std::byte*> aborts;
   TC_RETURN_IF_ERROR(ShareSegment(Memory::kDevice, allocated, control, 0, &control_mappings_, &controls));
@@ -434,7 +437,7 @@ const Communicator::Counters& Communicator::Tally() {
 }
 
 uint64_t Communicator::memory_bytes() const {
-  return sizeof(ControlBlock) + (n_ranks() == 1 ? 0 : settings_.workspace_bytes);
+  return sizeof(ControlBlock) + sizeof(LocalBlock) + (n_ranks() == 1 ? 0 : settings_.workspace_bytes);
 }
 
 }  // namespace tc

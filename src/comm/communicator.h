@@ -149,6 +149,7 @@ class Communicator {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Bootstrap> bootstrap_;
   RankView view_;
+  std::shared_ptr<Segment> local_memory_;
   std::vector<std::shared_ptr<Segment>> control_mappings_;
   std::vector<std::shared_ptr<Segment>> abort_mappings_;
 

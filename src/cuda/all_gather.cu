@@ -33,7 +33,7 @@ __device__ bool AwaitChunk(const GatherParams& p, Sequence epoch, int producer, 
   const RankView& view = p.comm.view;
   if (threadIdx.x == 0) {
     const auto arrived = [&] { return HasArrived<DeviceMemory>(view, producer, chunk, epoch); };
-    const auto dead = [&] { return arrived() || DeviceMemory::LoadAcquireGpu(&view.own().local.dead) != 0; };
+    const auto dead = [&] { return arrived() || DeviceMemory::LoadAcquireGpu(&view.local->dead) != 0; };
     const WaitResult result = WaitUntil<DeviceMemory>(dead, view, p.comm.timeout_ns);
     has_come = result == WaitResult::kReached && arrived();
     if (result != WaitResult::kReached) {
@@ -44,7 +44,7 @@ __device__ bool AwaitChunk(const GatherParams& p, Sequence epoch, int producer, 
                    .epoch = epoch,
                    .first_unit = first,
                    .last_unit = first + static_cast<int64_t>(ChunkLength(p, chunk)) - 1,
-                   .seen = DeviceMemory::LoadRelaxed(&view.own().from.watermark[producer].chunk[chunk])});
+                   .seen = DeviceMemory::LoadRelaxed(&view.own().watermark[producer].chunk[chunk])});
     }
   }
   __syncthreads();

@@ -47,7 +47,7 @@ __device__ inline GatherSignals SignalsOf(const GatherGemmParams& p) { return {p
 __device__ inline bool AwaitChunk(const GatherGemmParams& p, Sequence epoch, int producer, int chunk) {
   const RankView& view = p.comm.view;
   const auto arrived = [&] { return HasArrived<DeviceMemory>(view, producer, chunk, epoch); };
-  const auto dead = [&] { return arrived() || DeviceMemory::LoadAcquireGpu(&view.own().local.dead) != 0; };
+  const auto dead = [&] { return arrived() || DeviceMemory::LoadAcquireGpu(&view.local->dead) != 0; };
   const WaitResult result = WaitUntil<DeviceMemory>(dead, view, p.comm.timeout_ns);
   if (result == WaitResult::kReached) return arrived();
   const int64_t shift =
@@ -59,7 +59,7 @@ __device__ inline bool AwaitChunk(const GatherGemmParams& p, Sequence epoch, int
                .epoch = epoch,
                .first_unit = static_cast<int64_t>(rows.begin) + shift,
                .last_unit = static_cast<int64_t>(rows.end) + shift - 1,
-               .seen = DeviceMemory::LoadRelaxed(&view.own().from.watermark[producer].chunk[chunk])});
+               .seen = DeviceMemory::LoadRelaxed(&view.own().watermark[producer].chunk[chunk])});
   return false;
 }
 
@@ -169,7 +169,7 @@ __device__ void ComputeTiles(const GatherGemmParams& p, Sequence epoch, char* sh
   __shared__ bool go;
   static_assert(Gemm::kTileM == kTileRows);
   const RankView& view = p.comm.view;
-  LocalBlock& local = view.own().local;
+  LocalBlock& local = *view.local;
   const Places places(p);
   const uint64_t total = p.slab.packed.total();
   const AllGatherGemmProblem& problem = p.problem;

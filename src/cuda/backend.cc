@@ -315,7 +315,7 @@ Status CudaBackend::LaunchNext(tcStream_t stream, const Grid& grid, DeviceComm& 
     TC_RETURN_IF_CUDA_ERROR(cudaStreamGetId(stream, &id));
     if (launched_ > 0 && id != last_stream_) TC_RETURN_IF_ERROR(Follow(stream, launched_));
   }
-  local_ = &comm.view.own().local;
+  local_ = comm.view.local;
   comm.call = ++calls_;
   comm.stream = stream;
   comm.launched = eager ? launched_ + 1 : 0;

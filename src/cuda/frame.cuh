@@ -32,7 +32,7 @@ __device__ inline void Dawdle(const DeviceComm& comm) {
 // Ends the communicator: the first stall is kept, later operators return at their entry.
 __device__ inline void EndWith(const DeviceComm& comm, tcResult_t code, const Stall& stall) {
   Report& report = *comm.report;
-  if (!tc::ReportStall<DeviceMemory>(comm.view.own().local, report.stall, code, stall)) return;
+  if (!tc::ReportStall<DeviceMemory>(*comm.view.local, report.stall, code, stall)) return;
   // Not over what the host has said, which ended it first.
   if (DeviceMemory::LoadRelaxed(&report.error) == 0) {
     DeviceMemory::StoreReleaseSys(&report.error, static_cast<uint32_t>(code));
@@ -103,7 +103,7 @@ __device__ inline Verdict Meet(const DeviceComm& comm, const Entry& mine, Sequen
     result = WaitUntil<DeviceMemory>(entered, view, limit_ns, kLongWaitNs, tell);
     const uint64_t waited_ns = DeviceMemory::NowNs() - start;
     if (waited_ns >= kShortWaitNs) {
-      DeviceMemory::CountRelaxedGpu(&view.own().local.tally.wait_ns[peer], waited_ns);
+      DeviceMemory::CountRelaxedGpu(&view.local->tally.wait_ns[peer], waited_ns);
     }
   }
   if (result != WaitResult::kReached) {
@@ -134,7 +134,7 @@ __device__ inline Verdict Meet(const DeviceComm& comm, const Entry& mine, Sequen
 template <class Entry>
 __device__ inline Entered EnterOperator(const DeviceComm& comm, const Entry& mine, SlabPlace place) {
   __shared__ Entered entered;
-  LocalBlock& local = comm.view.own().local;
+  LocalBlock& local = *comm.view.local;
   if (threadIdx.x == 0) {
     Dawdle(comm);
     entered = {0, 1, Verdict::kOut};
@@ -177,7 +177,7 @@ __device__ inline Entered EnterOperator(const DeviceComm& comm, const Entry& min
 __device__ inline void LeaveOperator(const DeviceComm& comm, const Entered& entered, SlabPlace place) {
   __syncthreads();
   if (threadIdx.x != 0) return;
-  LocalBlock& local = comm.view.own().local;
+  LocalBlock& local = *comm.view.local;
   Dawdle(comm);
   if (entered.verdict < Verdict::kOut) {
     if (entered.ticket == 0 && !(place.first && place.last)) {
@@ -235,7 +235,7 @@ __device__ inline uint32_t Claim(const DeviceComm& comm, const Next& next) {
   __syncthreads();
   if (threadIdx.x == 0) {
     Dawdle(comm);
-    const bool dead = DeviceMemory::LoadRelaxed(&comm.view.own().local.dead) != 0;
+    const bool dead = DeviceMemory::LoadRelaxed(&comm.view.local->dead) != 0;
     const uint32_t mine = next();
     claimed = dead ? UINT32_MAX : mine;
   }
@@ -245,7 +245,7 @@ __device__ inline uint32_t Claim(const DeviceComm& comm, const Next& next) {
 
 // The next piece of this operator's movement that no block has claimed.
 __device__ inline int ClaimMove(const DeviceComm& comm) {
-  uint32_t* const moves = &comm.view.own().local.moves;
+  uint32_t* const moves = &comm.view.local->moves;
   const uint32_t claimed = Claim(comm, [=] { return DeviceMemory::AddRelaxedGpu(moves, 1u); });
   return static_cast<int>(claimed < INT32_MAX ? claimed : INT32_MAX);
 }

@@ -9,7 +9,7 @@ template <class Entry>
 __device__ void MeetOnly(const DeviceComm& comm, const Entry& mine) {
   const Entered entered = EnterOperator(comm, mine, SlabPlace{});
   if (threadIdx.x != 0) return;
-  LocalBlock& local = comm.view.own().local;
+  LocalBlock& local = *comm.view.local;
   if (entered.verdict < Verdict::kOut) LeaveMeeting<DeviceMemory>(local, entered.epoch);
   if (entered.verdict == Verdict::kGo) DeviceMemory::CountRelaxedGpu(&local.tally.ops, 1);
   if (comm.launched != 0) EndLaunch<DeviceMemory>(local, comm.launched, 1);

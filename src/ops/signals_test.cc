@@ -1,7 +1,7 @@
 // What operators leave in the memory through which ranks talk: after each of many, one after the other, every
-// watermark, entry epoch, counter and gate of every rank's ControlBlock is compared with the table of signals. A
-// watermark that was raised holds exactly the epoch, any other what it held before, so nobody writes a slot that is
-// another's (P1).
+// watermark, entry epoch, counter and gate of every rank's ControlBlock and LocalBlock is compared with the table of
+// signals. A watermark that was raised holds exactly the epoch, any other what it held before, so nobody writes a slot
+// that is another's (P1).
 //
 // How often a watermark is raised cannot be seen in it. The host backend counts the bytes of each push, and each push
 // ends with one signal: with every watermark of the table raised, and the bytes of the table pushed, each was raised
@@ -123,7 +123,7 @@ Operator Draw(std::mt19937& random, int n_ranks, int number) {
   return drawn;
 }
 
-// What one rank's ControlBlock must hold, by the table.
+// What one rank's ControlBlock and LocalBlock must hold, by the table.
 class Expected {
  public:
   Expected(int rank, int n_ranks) : rank_(rank), n_ranks_(n_ranks), watermark_(kMaxRanks) {}
@@ -173,18 +173,18 @@ class Expected {
     }
   }
 
-  void Compare(const ControlBlock& seen) const {
+  void Compare(const ControlBlock& seen, const LocalBlock& local) const {
     for (int writer = 0; writer < kMaxRanks; ++writer) {
       for (int chunk = 0; chunk < kMaxChunks; ++chunk) {
-        ASSERT_EQ(seen.from.watermark[writer].chunk[chunk], watermark_[writer][chunk])
+        ASSERT_EQ(seen.watermark[writer].chunk[chunk], watermark_[writer][chunk])
             << "rank " << rank_ << ", chunk " << chunk << " of rank " << writer;
       }
       for (int parity = 0; parity < 2; ++parity) {
-        ASSERT_EQ(seen.from.entry[writer].record[parity].entered, entry_[writer][parity])
+        ASSERT_EQ(seen.entry[writer].record[parity].entered, entry_[writer][parity])
             << "rank " << rank_ << ", entry of rank " << writer;
       }
     }
-    CompareLocal(seen.local);
+    CompareLocal(local);
   }
 
   void CompareTraffic(const Communicator::Counters& counters) const {
@@ -222,7 +222,8 @@ class Rank {
         b_(DeviceAlloc(kMostCols * kMostDepth * 4)),
         c_(DeviceAlloc(kBufferBytes)),
         plain_(DeviceAlloc(kBufferBytes)),
-        seen_(std::make_unique<ControlBlock>()) {
+        seen_(std::make_unique<ControlBlock>()),
+        local_(std::make_unique<LocalBlock>()) {
     const std::vector<std::byte> zeros(kBufferBytes);
     CopyAny(send_, zeros.data(), kBufferBytes);
     CopyAny(b_, zeros.data(), kMostCols * kMostDepth * 4);
@@ -256,8 +257,9 @@ class Rank {
       EXPECT_TRUE(comm_.fatal().ok()) << comm_.fatal().sentence();
       meet_.arrive_and_wait();
       CopyAny(seen_.get(), &comm_.view().own(), sizeof(ControlBlock));
+      CopyAny(local_.get(), comm_.view().local, sizeof(LocalBlock));
       SCOPED_TRACE(testing::Message() << "operator " << number << " of " << comm_.n_ranks() << " ranks");
-      expected_.Compare(*seen_);
+      expected_.Compare(*seen_, *local_);
       if (!OnGpu()) expected_.CompareTraffic(comm_.counters());  // a device's are counted at launch
     }
   }
@@ -376,6 +378,7 @@ class Rank {
   std::byte* window_ = nullptr;
   std::shared_ptr<const Window> registered_;
   std::unique_ptr<ControlBlock> seen_;
+  std::unique_ptr<LocalBlock> local_;
   tcStream_t stream_ = nullptr;
 };
 

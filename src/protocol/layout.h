@@ -1,4 +1,5 @@
-// The memory through which ranks talk: one ControlBlock per rank, mapped by every peer.
+// The memory through which ranks talk: one ControlBlock per rank, mapped by every peer. And the LocalBlock of a rank,
+// which no peer sees.
 #pragma once
 
 #include <cstddef>
@@ -65,7 +66,7 @@ struct alignas(kWriterStride) WatermarkRow {
 };
 
 // Element r of each array is written by rank r and by nobody else.
-struct PeerBlock {
+struct ControlBlock {
   EntrySlot entry[kMaxRanks];
   WatermarkRow watermark[kMaxRanks];
 };
@@ -75,7 +76,8 @@ struct Tally {
   uint64_t wait_ns[kMaxRanks];  // for each peer to enter
 };
 
-// Touched by the rank itself alone. The counters are zero between operators.
+// Touched by the rank itself alone, and always in the memory of its own device, whose atomics it needs: no device adds
+// atomically to a peer's memory, and few to a host's. The counters are zero between operators.
 struct LocalBlock {
   alignas(
       kWriterStride) uint64_t arrivals;     // the last completed epoch (P3), and who has come for the next: see epoch.h
@@ -91,13 +93,9 @@ struct LocalBlock {
   alignas(kWriterStride) uint32_t gate[kMaxRowBlocks];  // rows that have come, per block of rows (P11)
 };
 
-struct ControlBlock {
-  PeerBlock from;
-  LocalBlock local;
-};
-
-// All of it starts as zero bytes and is mapped by other processes.
+// All of it starts as zero bytes, and all but LocalBlock is mapped by other processes.
 static_assert(std::is_standard_layout_v<ControlBlock> && std::is_trivially_copyable_v<ControlBlock>);
+static_assert(std::is_standard_layout_v<LocalBlock> && std::is_trivially_copyable_v<LocalBlock>);
 static_assert(sizeof(EntryRecord) == 512);
 static_assert(sizeof(ControlBlock) < (size_t{1} << 20));
 
@@ -105,6 +103,7 @@ static_assert(sizeof(ControlBlock) < (size_t{1} << 20));
 struct RankView {
   int rank = 0;
   int n_ranks = 1;
+  LocalBlock* local = nullptr;
   ControlBlock* control[kMaxRanks] = {};
   AbortBlock* abort[kMaxRanks] = {};
   std::byte* workspace[kMaxRanks] = {};

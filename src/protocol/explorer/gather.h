@@ -85,7 +85,7 @@ class GatherBlock {
       Memory::SyncThreads(staging_.grid[view_.rank]);
     }
     const bool counts = options_.operations.back().kind == Kind::kClaimed && index_ == 0 && ending_ == kFinished;
-    if (counts && Memory::LoadRelaxed(&view_.own().local.moves) != 0) Memory::Fail("a counter is left as it was");
+    if (counts && Memory::LoadRelaxed(&view_.local->moves) != 0) Memory::Fail("a counter is left as it was");
     return ending_;
   }
 
@@ -153,7 +153,7 @@ class GatherBlock {
 
   void Raise(const B& block, int consumer, int chunk) {
     if (options_.mutation == Mutation::kTwoRanksOneSlot) {
-      Signal<Memory>(&view_.control[consumer]->from.watermark[consumer].chunk[chunk], block.epoch());
+      Signal<Memory>(&view_.control[consumer]->watermark[consumer].chunk[chunk], block.epoch());
     } else {
       RaiseWatermark<Memory>(view_, consumer, chunk, block.epoch());
     }
@@ -182,7 +182,7 @@ class GatherBlock {
       if (seen != Content(block.epoch(), producer, chunk, part)) Memory::Fail("reads data of another epoch or place");
     }
     if (options_.mutation == Mutation::kSlotReset) {
-      Memory::StoreRelaxed(&view_.own().from.watermark[signaller].chunk[chunk], Sequence{0});
+      Memory::StoreRelaxed(&view_.own().watermark[signaller].chunk[chunk], Sequence{0});
     }
     return true;
   }
