@@ -31,6 +31,7 @@ std::string NameInLocal(size_t offset) {
     size_t offset;
     const char* name;
   } kFields[] = {{offsetof(LocalBlock, finished), "finished"},
+                 {offsetof(LocalBlock, taken), "taken"},
                  {offsetof(LocalBlock, moves), "moves"},
                  {offsetof(LocalBlock, tiles), "tiles"},
                  {offsetof(LocalBlock, dead), "dead"},
