@@ -1,7 +1,6 @@
 // All-gather by push.
 #include "cuda/frame.cuh"
 #include "cuda/kernels.h"
-#include "order/moves.h"
 
 namespace tc::cuda {
 namespace {
@@ -13,7 +12,7 @@ __device__ inline uint64_t ChunkLength(const GatherParams& p, int chunk) {
 
 __device__ void PushChunk(const GatherParams& p, Sequence epoch, int consumer, int chunk) {
   const RankView& view = p.comm.view;
-  const Destination& destination = EntryOf(view, view.rank, consumer, epoch).destination;
+  const Destination destination = DestinationAt(p.comm, consumer, epoch);
   std::byte* block = destination.window < 0 ? view.workspace[consumer] + view.rank * p.staged_stride
                                             : p.comm.windows[destination.window].base[consumer] + destination.offset +
                                                   view.rank * p.stride + p.first;
@@ -61,20 +60,20 @@ __device__ bool TakeArrival(const GatherParams& p, Sequence epoch, int producer,
 }
 
 // False: nothing is left to do, or to wait for.
-__device__ bool MoveNext(const GatherParams& p, Sequence epoch) {
+__device__ bool MoveNext(const GatherParams& p, const Entered& entered) {
   const RankView& view = p.comm.view;
   const Movement movement{.rank = view.rank, .n_ranks = view.n_ranks, .keeps_own = true, .takes_arrivals = true};
   const EqualChunks sent{ChunkCount(p.bytes, p.chunk_bytes)};
-  const Move move = MoveAt(movement, ClaimMove(p.comm), sent);
+  const Move move = ClaimMove(p.comm, movement, entered.ticket, sent);
   switch (move.kind) {
     case MoveKind::kPush:
-      PushChunk(p, epoch, move.peer, move.chunk);
+      PushChunk(p, entered.epoch, move.peer, move.chunk);
       return true;
     case MoveKind::kKeepOwn:
       KeepChunk(p, move.chunk);
       return true;
     case MoveKind::kArrival:
-      return TakeArrival(p, epoch, move.peer, move.chunk);
+      return TakeArrival(p, entered.epoch, move.peer, move.chunk);
     default:
       return false;
   }
@@ -82,7 +81,7 @@ __device__ bool MoveNext(const GatherParams& p, Sequence epoch) {
 
 __global__ __launch_bounds__(kThreads) void AllGatherPush(const __grid_constant__ GatherParams p) {
   const Entered entered = EnterOperator(p.comm, p.entry, p.place);
-  while (entered.verdict == Verdict::kGo && MoveNext(p, entered.epoch)) {
+  while (entered.verdict == Verdict::kGo && MoveNext(p, entered)) {
   }
   LeaveOperator(p.comm, entered, p.place);
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "cuda/segment.h"
 #include "host/segment.h"
 #include "order/shape.h"
+#include "platform/sysfs.h"
 #include "protocol/abort.h"
 #include "protocol/cpu_memory.h"
 
@@ -63,6 +65,33 @@ std::string UuidOf(const cudaDeviceProp& prop) {
   return text;
 }
 
+// The device of this process that has that UUID; -1: it does not see such a one.
+int DeviceOf(const std::string& uuid) {
+  cudaDeviceProp prop;
+  for (int device = 0; device < DeviceCount(); ++device) {
+    if (cudaGetDeviceProperties(&prop, device) == cudaSuccess && UuidOf(prop) == uuid) return device;
+  }
+  return -1;
+}
+
+// The NUMA node that a device is attached to; -1 where the system does not say. Asked once: it may take milliseconds.
+int NodeOf(int device) {
+  static auto* mutex = new std::mutex;
+  static auto* nodes = new std::map<int, int>;
+  std::lock_guard lock(*mutex);
+  const auto [known, fresh] = nodes->try_emplace(device, -1);
+  if (!fresh) return known->second;
+  char text[32];
+  if (cudaDeviceGetPCIBusId(text, sizeof(text), device) != cudaSuccess) return -1;
+  platform::Topology machine;
+  if (!platform::ReadSysfs("", &machine).ok()) return -1;
+  const auto address = platform::ParsePciAddress(text);
+  for (const platform::Gpu& gpu : machine.gpus) {
+    if (address == gpu.address) known->second = gpu.numa;
+  }
+  return known->second;
+}
+
 Status DescribeStall(const Communicator& comm, uint32_t code, const Stall& stall) {
   const std::string title = comm.Title(stall.shape.op, stall.epoch);
   if (code == static_cast<uint32_t>(tcInvalidUsage)) {
@@ -105,14 +134,14 @@ int DeviceCount() {
   return std::max(devices, 1);
 }
 
-Status CudaBackend::Create(int device, bool p2p_disable, bool vmm_disable, std::unique_ptr<Backend>* backend) {
+Status CudaBackend::Create(int device, bool vmm_disable, std::unique_ptr<Backend>* backend) {
   Status why;
   if (!IsAvailable(&why)) return why;
   if (device < 0) TC_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
   if (device >= DeviceCount()) {
     return Error(tcInvalidArgument, "device is %d; this process sees %d GPUs", device, DeviceCount());
   }
-  std::unique_ptr<CudaBackend> made(new CudaBackend(device, p2p_disable, vmm_disable));
+  std::unique_ptr<CudaBackend> made(new CudaBackend(device, vmm_disable));
   TC_RETURN_IF_ERROR(made->Prepare());
   *backend = std::move(made);
   return {};
@@ -124,6 +153,7 @@ Status CudaBackend::Prepare() {
   TC_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&prop, device_));
   uuid_ = UuidOf(prop);
   multiprocessors_ = prop.multiProcessorCount;
+  node_ = NodeOf(device_);
   if (!DeviceHas(device_, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)) {
     return Error(tcUnsupported, "GPU %d cannot wait for a 64-bit word in a stream; the CUDA driver is too old",
                  device_);
@@ -144,12 +174,13 @@ CudaBackend::~CudaBackend() {
   if (own_stream_ != nullptr) (void)cudaStreamDestroy(own_stream_);
 }
 
-Status CudaBackend::Meet(const std::vector<Neighbour>& ranks) {
-  if (p2p_disable_ && std::any_of(ranks.begin(), ranks.end(), [&](const auto& rank) { return rank.device != uuid_; })) {
-    return Error(
-        tcUnsupported,
-        "TC_P2P_DISABLE is 1, and the plane through host memory is not built yet; unset it, or put all ranks on "
-        "one GPU");
+Status CudaBackend::Meet(const std::vector<Neighbour>& ranks, std::string* apart) {
+  for (const Neighbour& rank : ranks) {
+    const int peer = rank.device == uuid_ ? -1 : DeviceOf(rank.device);
+    int reachable = 1;
+    if (peer >= 0) TC_RETURN_IF_CUDA_ERROR(cudaDeviceCanAccessPeer(&reachable, device_, peer));
+    if (reachable != 0) continue;
+    *apart = Format("GPU %d has no peer-to-peer access to GPU %d (%s)", device_, peer, rank.device.c_str());
   }
   ranks_on_device_ = static_cast<int>(
       std::count_if(ranks.begin(), ranks.end(), [&](const Neighbour& rank) { return rank.device == uuid_; }));
@@ -166,6 +197,7 @@ Status CudaBackend::Allocate(Memory memory, size_t bytes, bool shared, std::shar
   if (memory == Memory::kDevice) return AllocateDevice(device_, bytes, vmm_disable_, segment);
   std::shared_ptr<Segment> host;
   TC_RETURN_IF_ERROR(shared ? host::AllocateShared(bytes, &host) : host::AllocatePrivate(bytes, &host));
+  host::PreferNode(*host, node_);
   return PinHost(device_, std::move(host), segment);
 }
 
@@ -283,7 +315,8 @@ DeviceComm CudaBackend::KernelView(const Communicator& comm) const {
           .report = report_,
           .timeout_ns = static_cast<uint64_t>(comm.settings().timeout.count()),
           .entry_timeout_ns = static_cast<uint64_t>(comm.settings().entry_timeout.count()),
-          .jitter_ns = static_cast<uint32_t>(comm.settings().jitter.count())};
+          .jitter_ns = static_cast<uint32_t>(comm.settings().jitter.count()),
+          .host_staged = comm.settings().host_staged};
 }
 
 int CudaBackend::MostBlocks() const {

@@ -4,6 +4,7 @@
 
 #include "cuda/device_memory.cuh"
 #include "cuda/params.h"
+#include "order/moves.h"
 #include "protocol/entry.h"
 #include "protocol/epoch.h"
 #include "protocol/wait.h"
@@ -173,8 +174,9 @@ __device__ inline Entered EnterOperator(const DeviceComm& comm, const Entry& min
   return entered;
 }
 
-// Called last by all threads of every block, whatever the verdict.
-__device__ inline void LeaveOperator(const DeviceComm& comm, const Entered& entered, SlabPlace place) {
+// Called last by all threads of every block, whatever the verdict. `gates`: how many the operator has opened.
+__device__ inline void LeaveOperator(const DeviceComm& comm, const Entered& entered, SlabPlace place,
+                                     uint64_t gates = 0) {
   __syncthreads();
   if (threadIdx.x != 0) return;
   LocalBlock& local = *comm.view.local;
@@ -183,10 +185,24 @@ __device__ inline void LeaveOperator(const DeviceComm& comm, const Entered& ente
     if (entered.ticket == 0 && !(place.first && place.last)) {
       DeviceMemory::StoreRelaxed(&local.refused, entered.verdict == Verdict::kRefused ? 1u : 0u);
     }
-    const bool last = LeaveEpoch<DeviceMemory>(local, entered.epoch, gridDim.x, 0);
+    const bool last = LeaveEpoch<DeviceMemory>(local, entered.epoch, gridDim.x, gates);
     if (last && place.last && entered.verdict == Verdict::kGo) DeviceMemory::CountRelaxedGpu(&local.tally.ops, 1);
   }
   if (comm.launched != 0) EndLaunch<DeviceMemory>(local, comm.launched, gridDim.x);
+}
+
+// Copies words from number `word` on, which steps through a block's threads, for as long as every thread has kUnroll of
+// them: so many loads are under way before the first store, since host memory is far away. Returns the next `word`.
+template <int kUnroll>
+__device__ inline uint64_t CopyWords(uint4* to, const uint4* from, uint64_t word, uint64_t words) {
+  for (; word + (kUnroll - 1) * kThreads < words; word += kUnroll * kThreads) {
+    uint4 held[kUnroll];
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) held[i] = from[word + i * kThreads];
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) to[word + i * kThreads] = held[i];
+  }
+  return word;
 }
 
 // Copies by all threads of a block, in 16-byte words where both ends allow it.
@@ -195,17 +211,11 @@ __device__ inline void CopyBytes(std::byte* to, const std::byte* from, uint64_t 
   uint64_t done = 0;
   if (misalignment == 0) {
     const uint64_t words = bytes / 16;
-    constexpr int kUnroll = 4;  // loads under way before the first store
-    uint64_t word = threadIdx.x;
-    for (; word + (kUnroll - 1) * kThreads < words; word += kUnroll * kThreads) {
-      uint4 held[kUnroll];
-#pragma unroll
-      for (int i = 0; i < kUnroll; ++i) held[i] = reinterpret_cast<const uint4*>(from)[word + i * kThreads];
-#pragma unroll
-      for (int i = 0; i < kUnroll; ++i) reinterpret_cast<uint4*>(to)[word + i * kThreads] = held[i];
-    }
-    for (; word < words; word += kThreads)
-      reinterpret_cast<uint4*>(to)[word] = reinterpret_cast<const uint4*>(from)[word];
+    auto* const to_words = reinterpret_cast<uint4*>(to);
+    const auto* const from_words = reinterpret_cast<const uint4*>(from);
+    uint64_t word = CopyWords<8>(to_words, from_words, threadIdx.x, words);
+    word = CopyWords<4>(to_words, from_words, word, words);
+    CopyWords<1>(to_words, from_words, word, words);
     done = words * 16;
   } else if (misalignment % 4 == 0) {
     const uint64_t words = bytes / 4;
@@ -243,11 +253,28 @@ __device__ inline uint32_t Claim(const DeviceComm& comm, const Next& next) {
   return claimed;
 }
 
-// The next piece of this operator's movement that no block has claimed.
-__device__ inline int ClaimMove(const DeviceComm& comm) {
-  uint32_t* const moves = &comm.view.local->moves;
-  const uint32_t claimed = Claim(comm, [=] { return DeviceMemory::AddRelaxedGpu(moves, 1u); });
+// The next number of a counter of pieces; more than there are when the communicator has ended.
+__device__ inline int ClaimPiece(const DeviceComm& comm, uint32_t* counter) {
+  const uint32_t claimed = Claim(comm, [=] { return DeviceMemory::AddRelaxedGpu(counter, 1u); });
   return static_cast<int>(claimed < INT32_MAX ? claimed : INT32_MAX);
+}
+
+// The next piece of this operator's movement that no block has claimed, for the block with this ticket. Through host
+// memory every byte crosses PCIe twice, so half of the blocks begin with what comes in, and both directions are busy.
+template <class Sent>
+__device__ inline Move ClaimMove(const DeviceComm& comm, const Movement& movement, uint32_t ticket, const Sent& sent) {
+  LocalBlock& local = *comm.view.local;
+  if (!comm.host_staged) return MoveAt(movement, ClaimPiece(comm, &local.moves), sent);
+  return NextBothWays(movement, ticket, sent, [&](Direction direction) {
+    return ClaimPiece(comm, direction == Direction::kOut ? &local.moves : &local.taken);
+  });
+}
+
+// Where rank `consumer` wants this rank's data in this epoch.
+__device__ inline Destination DestinationAt(const DeviceComm& comm, int consumer, Sequence epoch) {
+  // Known without a look, which would be a PCIe round trip.
+  if (comm.host_staged) return {};
+  return EntryOf(comm.view, comm.view.rank, consumer, epoch).destination;
 }
 
 }  // namespace tc::cuda

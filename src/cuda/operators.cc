@@ -13,6 +13,9 @@ namespace {
 
 // Four blocks push as much as PCIe carries, and 181 GB/s over NVLink, more than any all-gather + GEMM consumes.
 constexpr int kDefaultMovers = 4;
+// Through host memory half of them push and half take what has come. PCIe 5 carries 38 GB/s each way with 4 and 8
+// blocks of 512 threads, 26 GB/s with 4 and 4: loads take longer than stores.
+constexpr int kHostStagedMovers = kMostHostStagedBlocks;
 
 CudaBackend& BackendOf(Communicator& comm) { return static_cast<CudaBackend&>(comm.backend()); }
 
@@ -38,6 +41,7 @@ Status LaunchAllGather(Communicator& comm, tcStream_t stream, const OperatorShap
   CudaBackend& backend = BackendOf(comm);
   GatherParams params{};
   params.comm = backend.KernelView(comm);
+  const bool host_staged = params.comm.host_staged;
   params.entry.shape = shape;
   params.entry.destination = Communicator::Locate(*comm.windows(), problem.recv, problem.bytes * comm.n_ranks());
   params.stride = problem.bytes;
@@ -49,8 +53,8 @@ Status LaunchAllGather(Communicator& comm, tcStream_t stream, const OperatorShap
     params.recv = static_cast<std::byte*>(problem.recv) + first;
     params.staged_stride = (params.bytes + 15) / 16 * 16;
     params.place = {.first = first == 0, .last = first + params.bytes == problem.bytes};
-    params.chunk_bytes = DeviceChunkBytes(params.bytes);
-    const int most = std::min(kMostGatherBlocks, backend.MostBlocks());
+    params.chunk_bytes = host_staged ? HostStagedChunkBytes(params.bytes) : DeviceChunkBytes(params.bytes);
+    const int most = std::min(host_staged ? kMostHostStagedBlocks : kMostGatherBlocks, backend.MostBlocks());
     const int moves = ChunkCount(params.bytes, params.chunk_bytes) * (2 * comm.n_ranks() - 1);
     TC_RETURN_IF_ERROR(
         backend.Launch(stream, {.kernel = AllGatherKernel(), .blocks = std::clamp(moves, 1, most)}, params));
@@ -70,6 +74,8 @@ Status LaunchAllGatherGemm(Communicator& comm, tcStream_t stream, const Operator
   params.problem = problem;
   params.row_bytes = problem.k * ElementBytes(problem.type);
   params.staged_pitch = StagedPitch(params.row_bytes);
+  params.lands = params.comm.view.landing != nullptr;
+  const int default_movers = params.lands ? kHostStagedMovers : kDefaultMovers;
   if (problem.gathered != nullptr) {
     params.entry.destination =
         Communicator::Locate(*comm.windows(), problem.gathered, problem.shards.total() * params.row_bytes);
@@ -83,7 +89,7 @@ Status LaunchAllGatherGemm(Communicator& comm, tcStream_t stream, const Operator
     params.place = {.first = index == 0, .last = index + 1 == slabs};
     const uint64_t tiles = params.row_blocks * params.col_blocks;
     const int most = backend.MostBlocks();
-    params.movers = std::min(movers > 0 ? movers : kDefaultMovers, most);
+    params.movers = std::min(movers > 0 ? movers : default_movers, most);
     const int blocks = static_cast<int>(std::min<uint64_t>(params.movers + tiles, most));
     TC_RETURN_IF_ERROR(backend.Launch(
         stream, {.kernel = kernel.function, .blocks = blocks, .shared_bytes = kernel.shared_bytes}, params));

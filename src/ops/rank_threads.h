@@ -66,7 +66,7 @@ inline void CopyAny(void* to, const void* from, size_t bytes) { std::memcpy(to, 
 
 inline Status MakeTestBackend(int host_threads, std::unique_ptr<Backend>* backend) {
 #ifdef TC_HAVE_CUDA
-  if (OnGpu()) return cuda::CudaBackend::Create(0, /*p2p_disable=*/false, /*vmm_disable=*/false, backend);
+  if (OnGpu()) return cuda::CudaBackend::Create(0, /*vmm_disable=*/false, backend);
 #endif
   *backend = std::make_unique<host::HostBackend>(0, host_threads);
   return {};
