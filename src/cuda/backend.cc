@@ -65,13 +65,14 @@ std::string UuidOf(const cudaDeviceProp& prop) {
   return text;
 }
 
-// The device of this process that has that UUID; -1: it does not see such a one.
-int DeviceOf(const std::string& uuid) {
+// Of the devices that this process sees, in order.
+std::vector<std::string> VisibleUuids() {
+  std::vector<std::string> uuids(DeviceCount());
   cudaDeviceProp prop;
-  for (int device = 0; device < DeviceCount(); ++device) {
-    if (cudaGetDeviceProperties(&prop, device) == cudaSuccess && UuidOf(prop) == uuid) return device;
+  for (size_t device = 0; device < uuids.size(); ++device) {
+    if (cudaGetDeviceProperties(&prop, static_cast<int>(device)) == cudaSuccess) uuids[device] = UuidOf(prop);
   }
-  return -1;
+  return uuids;
 }
 
 // The NUMA node that a device is attached to; -1 where the system does not say. Asked once: it may take milliseconds.
@@ -174,16 +175,24 @@ CudaBackend::~CudaBackend() {
   if (own_stream_ != nullptr) (void)cudaStreamDestroy(own_stream_);
 }
 
-Status CudaBackend::Meet(const std::vector<Neighbour>& ranks, std::string* apart) {
+Status CudaBackend::FindUnreachable(const std::vector<Neighbour>& ranks, std::string* apart) const {
+  const std::vector<std::string> visible = VisibleUuids();
   for (const Neighbour& rank : ranks) {
-    const int peer = rank.device == uuid_ ? -1 : DeviceOf(rank.device);
-    int reachable = 1;
-    if (peer >= 0) TC_RETURN_IF_CUDA_ERROR(cudaDeviceCanAccessPeer(&reachable, device_, peer));
+    const auto peer = static_cast<int>(std::find(visible.begin(), visible.end(), rank.device) - visible.begin());
+    if (rank.device == uuid_ || peer == static_cast<int>(visible.size())) continue;  // not seen here: mapping will tell
+    int reachable = 0;
+    TC_RETURN_IF_CUDA_ERROR(cudaDeviceCanAccessPeer(&reachable, device_, peer));
     if (reachable != 0) continue;
     *apart = Format("GPU %d has no peer-to-peer access to GPU %d (%s)", device_, peer, rank.device.c_str());
+    return {};
   }
+  return {};
+}
+
+Status CudaBackend::Meet(const std::vector<Neighbour>& ranks, std::string* apart) {
   ranks_on_device_ = static_cast<int>(
       std::count_if(ranks.begin(), ranks.end(), [&](const Neighbour& rank) { return rank.device == uuid_; }));
+  if (static_cast<size_t>(ranks_on_device_) < ranks.size()) TC_RETURN_IF_ERROR(FindUnreachable(ranks, apart));
   if (ranks_on_device_ > MaxConnections()) {
     return Error(
         tcInvalidUsage,

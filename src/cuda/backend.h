@@ -74,6 +74,8 @@ class CudaBackend final : public Backend {
  private:
   CudaBackend(int device, bool vmm_disable) : device_(device), vmm_disable_(vmm_disable) {}
   Status Prepare();
+  // Says in *apart which of the peers' devices this one cannot reach, if there is one.
+  Status FindUnreachable(const std::vector<Neighbour>& ranks, std::string* apart) const;
   // Numbers the launch in `comm`, which is a part of `params`.
   Status LaunchNext(tcStream_t stream, const Grid& grid, DeviceComm& comm, void* params);
   void CollectLongWait(Communicator& comm, int peer);

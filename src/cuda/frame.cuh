@@ -213,7 +213,7 @@ __device__ inline void CopyBytes(std::byte* to, const std::byte* from, uint64_t 
     const uint64_t words = bytes / 16;
     auto* const to_words = reinterpret_cast<uint4*>(to);
     const auto* const from_words = reinterpret_cast<const uint4*>(from);
-    uint64_t word = CopyWords<8>(to_words, from_words, threadIdx.x, words);
+    uint64_t word = CopyWords<16>(to_words, from_words, threadIdx.x, words);
     word = CopyWords<4>(to_words, from_words, word, words);
     CopyWords<1>(to_words, from_words, word, words);
     done = words * 16;
