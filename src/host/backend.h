@@ -11,7 +11,7 @@
 
 namespace tc::host {
 
-class HostBackend final : public Backend {
+class HostBackend : public Backend {
  public:
   // `threads`: compute threads of this rank; `device` is only reported back.
   HostBackend(int device, int threads);

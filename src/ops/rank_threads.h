@@ -30,6 +30,12 @@ inline bool OnGpu() {
   return backend != nullptr && std::strcmp(backend, "cuda") == 0;
 }
 
+// TC_P2P_DISABLE=1: the ranks reach no peer's memory.
+inline bool HostStaged() {
+  const char* disable = std::getenv("TC_P2P_DISABLE");
+  return disable != nullptr && std::strcmp(disable, "1") == 0;
+}
+
 // Called first. False: there is nothing to run on.
 inline bool HasTestDevice() {
   if (!OnGpu()) return true;
@@ -80,6 +86,7 @@ void RunRanks(int n_ranks, int host_threads, const Body& body) {
   ASSERT_TRUE(MakeUniqueId(&id).ok());
   CommSettings settings;
   settings.workspace_bytes = kTestWorkspace;
+  settings.host_staged = HostStaged();
   settings.timeout = settings.entry_timeout = std::chrono::seconds(20);
   settings.init_timeout = std::chrono::seconds(20);
   std::barrier<> meet(n_ranks);

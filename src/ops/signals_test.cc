@@ -370,7 +370,10 @@ class Rank {
     }
   }
 
-  static uint64_t ChunkBytes(uint64_t bytes) { return OnGpu() ? DeviceChunkBytes(bytes) : HostChunkBytes(bytes); }
+  static uint64_t ChunkBytes(uint64_t bytes) {
+    if (!OnGpu()) return HostChunkBytes(bytes);
+    return HostStaged() ? HostStagedChunkBytes(bytes) : DeviceChunkBytes(bytes);
+  }
 
   Communicator& comm_;
   std::barrier<>& meet_;
