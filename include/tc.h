@@ -298,7 +298,7 @@ typedef struct {
   uint64_t ops;                  /* operators completed */
   uint64_t bytesSent;            /* payload stored into peers */
   uint64_t bytesReceived;        /* payload that peers stored here */
-  uint64_t memoryBytes;          /* reserved for this communicator: slots, control and workspace */
+  uint64_t memoryBytes;          /* reserved for this communicator, host memory included: slots, control, workspace */
   uint64_t windowBytes;          /* registered by this rank */
   uint64_t waitUs[TC_MAX_RANKS]; /* time operators spent waiting for each peer */
 } tcCommStats_t;
@@ -400,7 +400,8 @@ tcResult_t tcMemAlloc(void** ptr, size_t bytes);
 tcResult_t tcMemFree(void* ptr);
 
 /* Makes [ptr, ptr + bytes), inside one tcMemAlloc allocation, reachable by the peers: operators then use it without
-   staging, also at an offset. Collective; sizes may differ. Free the memory only after tcCommDeregister. */
+   staging, also at an offset; where data goes through host memory (TC_P2P_DISABLE) it succeeds and changes nothing.
+   Collective; sizes may differ. Free the memory only after tcCommDeregister. */
 tcResult_t tcCommRegister(tcComm_t comm, void* ptr, size_t bytes, tcWindow_t* window);
 tcResult_t tcCommDeregister(tcComm_t comm, tcWindow_t window);
 

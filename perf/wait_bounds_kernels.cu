@@ -11,7 +11,7 @@ using cuda::DeviceMemory;
 template <Waiting kWaiting>
 __global__ __launch_bounds__(32) void MeetOnce(const __grid_constant__ cuda::DeviceComm comm) {
   const RankView& view = comm.view;
-  LocalBlock& local = view.own().local;
+  LocalBlock& local = *view.local;
   const int peer = static_cast<int>(threadIdx.x);
   Sequence epoch = 0;
   if (peer == 0 && DeviceMemory::LoadRelaxed(&local.dead) == 0) epoch = Arrive<DeviceMemory>(local).epoch;

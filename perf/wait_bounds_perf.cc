@@ -68,8 +68,8 @@ std::variant<WaitBoundsOptions, EarlyExit> ParseOptions(int argc, const char* co
   });
 }
 
-// One of the two ranks: its control block on its GPU, its abort words and its report in pinned host memory, as a
-// communicator has them.
+// One of the two ranks: its control and local blocks on its GPU, its abort words and its report in pinned host memory,
+// as a communicator has them.
 class Side {
  public:
   Side(Rank& process, int index, int device)
@@ -81,10 +81,8 @@ class Side {
         report_(process, sizeof(cuda::Report)),
         start_(process),
         end_(process) {
-    void* control = nullptr;
-    RequireCuda(process_, cudaMalloc(&control, sizeof(ControlBlock)), "cudaMalloc");
-    RequireCuda(process_, cudaMemset(control, 0, sizeof(ControlBlock)), "cudaMemset");
-    control_ = static_cast<ControlBlock*>(control);
+    control_ = NewZeroed<ControlBlock>();
+    local_ = NewZeroed<LocalBlock>();
     std::memset(abort_.Data(), 0, sizeof(AbortBlock));
     new (report_.Data()) cuda::Report{};
     RequireCuda(process_, cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
@@ -93,6 +91,7 @@ class Side {
     Use();
     RequireCuda(process_, cudaStreamDestroy(stream_), "cudaStreamDestroy");
     RequireCuda(process_, cudaFree(control_), "cudaFree");
+    RequireCuda(process_, cudaFree(local_), "cudaFree");
   }
   Side(const Side&) = delete;
   Side& operator=(const Side&) = delete;
@@ -106,6 +105,7 @@ class Side {
     RankView& view = comm_.view;
     view.rank = index_;
     view.n_ranks = kRanks;
+    view.local = local_;
     for (const Side* side : {static_cast<const Side*>(this), &peer}) {
       view.control[side->index_] = side->control_;
       view.abort[side->index_] = reinterpret_cast<AbortBlock*>(side->abort_.Data());
@@ -152,13 +152,19 @@ class Side {
   uint64_t CountBarriers() const {
     Use();
     uint64_t arrivals = 0;
-    const cudaError_t copied =
-        cudaMemcpy(&arrivals, &control_->local.arrivals, sizeof(arrivals), cudaMemcpyDeviceToHost);
+    const cudaError_t copied = cudaMemcpy(&arrivals, &local_->arrivals, sizeof(arrivals), cudaMemcpyDeviceToHost);
     RequireCuda(process_, copied, "cudaMemcpy");
     return arrivals >> kArrivalBits;
   }
 
  private:
+  template <class Block>
+  Block* NewZeroed() const {
+    void* block = nullptr;
+    RequireCuda(process_, cudaMalloc(&block, sizeof(Block)), "cudaMalloc");
+    RequireCuda(process_, cudaMemset(block, 0, sizeof(Block)), "cudaMemset");
+    return static_cast<Block*>(block);
+  }
   void Use() const { RequireCuda(process_, cudaSetDevice(device_), "cudaSetDevice"); }
   void Synchronize() const { RequireCuda(process_, cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
   void Meet(Waiting waiting) const {
@@ -184,6 +190,7 @@ class Side {
   TimeStamp start_;
   TimeStamp end_;
   ControlBlock* control_ = nullptr;
+  LocalBlock* local_ = nullptr;
   cudaStream_t stream_ = nullptr;
   cuda::DeviceComm comm_{};
   std::map<Waiting, std::unique_ptr<Graph>> graphs_;

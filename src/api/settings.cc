@@ -53,9 +53,8 @@ Status ResolveSettings(const tcConfig_t& config, const Env& env, CommSettings* s
   settings->entry_warning = std::chrono::milliseconds(env.entry_warning_ms);
   settings->jitter = std::chrono::microseconds(env.jitter_us);
   settings->init_timeout = std::chrono::milliseconds(env.init_timeout_ms);
-  settings->p2p_disable = env.p2p_disable;
   settings->vmm_disable = env.vmm_disable;
-  settings->plane = env.plane;
+  settings->plane = env.p2p_disable ? tcPlaneHostStaged : env.plane;
   settings->comm_sms = env.comm_sms;
   settings->host_threads = env.host_threads;
   settings->bootstrap_dir = env.bootstrap_dir;
@@ -93,7 +92,7 @@ int DeviceCount(tcBackend_t backend) {
 Status MakeBackend(const CommSettings& settings, int n_ranks, std::unique_ptr<Backend>* backend) {
 #ifdef TC_HAVE_CUDA
   if (settings.backend == tcBackendCuda) {
-    return cuda::CudaBackend::Create(settings.device, settings.p2p_disable, settings.vmm_disable, backend);
+    return cuda::CudaBackend::Create(settings.device, settings.vmm_disable, backend);
   }
 #endif
   int threads = settings.host_threads;

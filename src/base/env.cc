@@ -141,7 +141,7 @@ const std::vector<EnvVariable>& EnvTable() {
        "The most SMs that a plain collective of this rank moves data with.",
        [](const std::string& text, Env* env) { return ParseInteger(text, 0, 1024, &env->comm_sms); }},
       {"TC_P2P_DISABLE", "0 or 1", "0",
-       "1: GPUs do not reach each other's memory. Not built yet across GPUs: init says so.",
+       "1: GPUs do not reach each other's memory: all data goes through pinned host memory. The same on every rank.",
        [](const std::string& text, Env* env) { return ParseSwitch(text, &env->p2p_disable); }},
       {"TC_VMM_DISABLE", "0 or 1", "0",
        "1: device memory is shared by cudaIpc, as where CUDA virtual memory is not to be had.",

@@ -34,8 +34,9 @@ class Backend {
   // Which piece of hardware it is, the same from every process; empty when ranks of any process may share it.
   virtual std::string identity() const = 0;
 
-  // Told once, when the ranks have met: all ranks in order, this one included.
-  virtual Status Meet(const std::vector<Neighbour>& ranks) = 0;
+  // Told once, when the ranks have met: all ranks in order, this one included. *apart: why this rank's device cannot
+  // reach a peer's memory, as far as can be known now; left alone otherwise.
+  virtual Status Meet(const std::vector<Neighbour>& ranks, std::string* apart) = 0;
 
   // Zeroed memory. `shared`: peers in other processes can map it.
   virtual Status Allocate(Memory memory, size_t bytes, bool shared, std::shared_ptr<Segment>* segment) = 0;

@@ -155,8 +155,15 @@ Status Communicator::MeetNeighbours() {
         peer, payloads[peer].substr(process.size(), payloads[peer].find(' ', process.size()) - process.size()).c_str(),
         rank(), static_cast<int>(::getpid()), backend_->identity().c_str());
   }
-  if (met.ok()) met = backend_->Meet(ranks);
-  return Together(met, "", &payloads);
+  std::string apart;
+  if (met.ok()) met = backend_->Meet(ranks, &apart);
+  TC_RETURN_IF_ERROR(Together(met, apart, &payloads));
+  const auto first = std::find_if(payloads.begin(), payloads.end(), [](const auto& why) { return !why.empty(); });
+  if (settings_.host_staged() || first == payloads.end()) return {};
+  // One rank that cannot reach a peer is enough: a plane is the same for all.
+  settings_.plane = tcPlaneHostStaged;
+  Log(rank() == 0 ? tcLogWarn : tcLogInfo, "%s: all data goes through host memory: %s", Who().c_str(), first->c_str());
+  return {};
 }
 
 Status Communicator::ShareSegment(Memory memory, const Status& mine, const std::shared_ptr<Segment>& segment,
@@ -204,14 +211,22 @@ Status Communicator::ShareSegment(Memory memory, const Status& mine, const std::
 
 Status Communicator::MapControl() {
   const bool shared = n_ranks() > 1;  // a lone rank has no peer, so nothing to share and nothing to stage
+  const bool host_staged = shared && settings_.host_staged();
+  const Memory memory = host_staged ? Memory::kHost : Memory::kDevice;  // of what peers write
+  const size_t staging = shared ? settings_.workspace_bytes : 0;
   std::shared_ptr<Segment> control;
   std::shared_ptr<Segment> abort;
-  Status allocated = backend_->Allocate(
-      Memory::kDevice, sizeof(ControlBlock) + (shared ? settings_.workspace_bytes : 0), shared, &control);
+  Status allocated = backend_->Allocate(Memory::kDevice, sizeof(LocalBlock), false, &local_memory_);
+  if (allocated.ok()) view_.local = reinterpret_cast<LocalBlock*>(local_memory_->base());
+  if (allocated.ok()) allocated = backend_->Allocate(memory, sizeof(ControlBlock) + staging, shared, &control);
   if (allocated.ok()) allocated = backend_->Allocate(Memory::kHost, sizeof(AbortBlock), shared, &abort);
+  if (allocated.ok() && host_staged) {
+    allocated = backend_->Allocate(Memory::kDevice, staging, false, &landing_memory_);
+    if (allocated.ok()) view_.landing = landing_memory_->base();
+  }
   std::vector<std::byte*> controls;
   std::vector<std::byte*> aborts;
-  TC_RETURN_IF_ERROR(ShareSegment(Memory::kDevice, allocated, control, 0, &control_mappings_, &controls));
+  TC_RETURN_IF_ERROR(ShareSegment(memory, allocated, control, 0, &control_mappings_, &controls));
   TC_RETURN_IF_ERROR(ShareSegment(Memory::kHost, Status(), abort, 0, &abort_mappings_, &aborts));
   for (int peer = 0; peer < n_ranks(); ++peer) {
     view_.control[peer] = reinterpret_cast<ControlBlock*>(controls[peer]);
@@ -255,7 +270,16 @@ Status Communicator::Register(const Status& checked, void* ptr, size_t bytes, st
   if (ready.ok()) ready = Allocations::Instance().Find(ptr, bytes, &segment, &offset);
   auto made = std::make_shared<Window>();
   std::vector<std::byte*> bases;
-  TC_RETURN_IF_ERROR(ShareSegment(Memory::kDevice, ready, segment, offset, &made->mappings, &bases));
+  if (settings_.host_staged()) {
+    std::vector<std::string> payloads;
+    TC_RETURN_IF_ERROR(Together(ready, "", &payloads));
+    made->reachable = false;
+    made->mappings = {segment};
+    bases.resize(n_ranks());
+    bases[rank()] = static_cast<std::byte*>(ptr);
+  } else {
+    TC_RETURN_IF_ERROR(ShareSegment(Memory::kDevice, ready, segment, offset, &made->mappings, &bases));
+  }
   std::copy(bases.begin(), bases.end(), made->base.begin());
   made->local = static_cast<std::byte*>(ptr);
   made->bytes = bytes;
@@ -308,7 +332,7 @@ std::shared_ptr<const Windows> Communicator::windows() const {
 Destination Communicator::Locate(const Windows& windows, const void* ptr, size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(ptr);
   for (const auto& window : windows) {
-    if (begin >= window->local && bytes <= window->bytes &&
+    if (window->reachable && begin >= window->local && bytes <= window->bytes &&
         static_cast<size_t>(begin - window->local) <= window->bytes - bytes) {
       return {window->index, static_cast<uint64_t>(begin - window->local)};
     }
@@ -434,7 +458,8 @@ const Communicator::Counters& Communicator::Tally() {
 }
 
 uint64_t Communicator::memory_bytes() const {
-  return sizeof(ControlBlock) + (n_ranks() == 1 ? 0 : settings_.workspace_bytes);
+  const uint64_t landing = landing_memory_ == nullptr ? 0 : landing_memory_->bytes();
+  return sizeof(ControlBlock) + sizeof(LocalBlock) + (n_ranks() == 1 ? 0 : settings_.workspace_bytes) + landing;
 }
 
 }  // namespace tc

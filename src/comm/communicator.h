@@ -31,18 +31,21 @@ struct CommSettings {
   std::chrono::nanoseconds entry_warning = std::chrono::seconds(60);
   std::chrono::milliseconds init_timeout{};
   std::chrono::nanoseconds jitter{};  // of blocks, for tests
-  bool p2p_disable = false;
   bool vmm_disable = false;
-  tcPlane_t plane = tcPlaneAuto;  // of operators that are not told
-  int comm_sms = 0;               // of a plain collective; 0: the kernels' default
-  int host_threads = 0;           // 0: the processor's share
+  // Of operators that are not told. tcPlaneHostStaged is of all: no device reaches a peer's memory.
+  tcPlane_t plane = tcPlaneAuto;
+  int comm_sms = 0;      // of a plain collective; 0: the kernels' default
+  int host_threads = 0;  // 0: the processor's share
   std::string bootstrap_dir;
   std::string name;
+
+  bool host_staged() const { return plane == tcPlaneHostStaged; }
 };
 
 // Memory that all ranks registered together. Its index is the same on every rank.
 struct Window {
   int64_t index = 0;
+  bool reachable = true;  // by peers, the same on every rank; else only the own base is known
   std::byte* local = nullptr;
   size_t bytes = 0;
   std::array<std::byte*, kMaxRanks> base = {};  // of every rank's part, in this rank's address space
@@ -84,7 +87,8 @@ class Communicator {
   Status Deregister(const Status& checked, int64_t index);
   // The windows as they are now; an operator that was launched keeps its own copy.
   std::shared_ptr<const Windows> windows() const;
-  // The window that holds all of [ptr, ptr + bytes), as peers will know it; {-1, 0} when there is none.
+  // The window that holds all of [ptr, ptr + bytes), as peers will know it; {-1, 0} when there is none, or peers cannot
+  // reach it.
   static Destination Locate(const Windows& windows, const void* ptr, size_t bytes);
 
   Status Finalize();
@@ -123,6 +127,7 @@ class Communicator {
   Counters& counters() { return counters_; }
   // The same, with what the device has counted since.
   const Counters& Tally();
+  // What this communicator has reserved on this rank, host memory included.
   uint64_t memory_bytes() const;
 
  private:
@@ -139,7 +144,7 @@ class Communicator {
   // Collective: the bootstrap's AllGather. An error that is not about the call's arguments ends the communicator.
   Status Together(const Status& mine, const std::string& payload, std::vector<std::string>* all);
   Status Checked(Status status);
-  // Collective: who is where, then the memory through which ranks talk.
+  // Collective: who is where, and whether devices reach each other; then the memory through which ranks talk.
   Status MeetNeighbours();
   Status MapControl();
   // Collective: every rank's segment, mapped here. `mine` may be an error, which all ranks then return.
@@ -151,6 +156,8 @@ class Communicator {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Bootstrap> bootstrap_;
   RankView view_;
+  std::shared_ptr<Segment> local_memory_;
+  std::shared_ptr<Segment> landing_memory_;
   std::vector<std::shared_ptr<Segment>> control_mappings_;
   std::vector<std::shared_ptr<Segment>> abort_mappings_;
 

@@ -1,13 +1,14 @@
 // All-gather + GEMM in one kernel: blocks that move rows push this rank's shard to the peers and keep what the caller
 // wants gathered; all others compute tiles as soon as the rows of a tile have come; movers join them when they are
-// done.
+// done. Where rows come to host memory, movers bring them to the device once and open gates, for each is read by many
+// tiles.
 #include "cuda/fma_gemm.cuh"
 #include "cuda/frame.cuh"
 #include "cuda/kernels.h"
 #include "cuda/mma_gemm.cuh"
-#include "order/moves.h"
 #include "order/signals.h"
 #include "order/tiles.h"
+#include "protocol/gate.h"
 
 namespace tc::cuda {
 namespace {
@@ -35,10 +36,16 @@ struct Places {
     return static_cast<std::byte*>(p.problem.gathered) + Whole(row, owner) * p.row_bytes;
   }
   __device__ std::byte* StagedRow(int rank, uint64_t row) const { return view.workspace[rank] + row * p.staged_pitch; }
-  // Where a peer's row comes to lie here.
+  // Where tiles find a peer's row.
   __device__ const std::byte* ArrivedRow(uint64_t row, int owner) const {
+    if (p.lands) return LandedRow(row, owner);
     return p.entry.destination.window < 0 ? StagedRow(view.rank, row) : GatheredRow(row, owner);
   }
+  // Where it is brought to, and the bytes from one such row to the next.
+  __device__ std::byte* LandedRow(uint64_t row, int owner) const {
+    return p.problem.gathered != nullptr ? GatheredRow(row, owner) : view.landing + row * p.staged_pitch;
+  }
+  __device__ uint64_t LandedPitch() const { return p.problem.gathered != nullptr ? p.row_bytes : p.staged_pitch; }
 };
 
 __device__ inline GatherSignals SignalsOf(const GatherGemmParams& p) { return {p.slab.packed, p.chunk_rows}; }
@@ -47,7 +54,7 @@ __device__ inline GatherSignals SignalsOf(const GatherGemmParams& p) { return {p
 __device__ inline bool AwaitChunk(const GatherGemmParams& p, Sequence epoch, int producer, int chunk) {
   const RankView& view = p.comm.view;
   const auto arrived = [&] { return HasArrived<DeviceMemory>(view, producer, chunk, epoch); };
-  const auto dead = [&] { return arrived() || DeviceMemory::LoadAcquireGpu(&view.own().local.dead) != 0; };
+  const auto dead = [&] { return arrived() || DeviceMemory::LoadAcquireGpu(&view.local->dead) != 0; };
   const WaitResult result = WaitUntil<DeviceMemory>(dead, view, p.comm.timeout_ns);
   if (result == WaitResult::kReached) return arrived();
   const int64_t shift =
@@ -59,7 +66,7 @@ __device__ inline bool AwaitChunk(const GatherGemmParams& p, Sequence epoch, int
                .epoch = epoch,
                .first_unit = static_cast<int64_t>(rows.begin) + shift,
                .last_unit = static_cast<int64_t>(rows.end) + shift - 1,
-               .seen = DeviceMemory::LoadRelaxed(&view.own().from.watermark[producer].chunk[chunk])});
+               .seen = DeviceMemory::LoadRelaxed(&view.own().watermark[producer].chunk[chunk])});
   return false;
 }
 
@@ -69,7 +76,7 @@ __device__ void PushChunk(const GatherGemmParams& p, Sequence epoch, int consume
   const auto [begin, end] = SignalsOf(p).rows(view.rank, chunk);
   const uint64_t rows = end - begin;
   const uint64_t from_pitch = p.problem.lda * (p.row_bytes / p.problem.k);
-  const Destination& destination = EntryOf(view, view.rank, consumer, epoch).destination;
+  const Destination destination = DestinationAt(p.comm, consumer, epoch);
   if (destination.window < 0) {
     CopyRows(places.StagedRow(consumer, begin), p.staged_pitch, places.OwnRow(begin), from_pitch, p.row_bytes, rows);
   } else {
@@ -81,9 +88,25 @@ __device__ void PushChunk(const GatherGemmParams& p, Sequence epoch, int consume
   if (threadIdx.x == 0) RaiseWatermark<DeviceMemory>(view, consumer, chunk, epoch);
 }
 
-// Whether rows come to the workspace first and then go to gatheredA.
-__device__ inline bool KeepsArrivals(const GatherGemmParams& p) {
-  return p.problem.gathered != nullptr && p.entry.destination.window < 0;
+// Whether rows come to the workspace first and are brought on from there.
+__device__ inline bool CopiesArrivals(const GatherGemmParams& p) {
+  return p.lands || (p.problem.gathered != nullptr && p.entry.destination.window < 0);
+}
+
+// Counts rows that need not come into their gates. By all threads of a block.
+__device__ void OpenGatesOf(LocalBlock& local, RowRange rows) {
+  for (uint64_t gate = rows.begin / kGateRows + threadIdx.x; gate * kGateRows < rows.end; gate += kThreads) {
+    const uint64_t begin = gate * kGateRows;
+    const uint64_t end = begin + kGateRows;
+    OpenGates<DeviceMemory>(local, begin > rows.begin ? begin : rows.begin, end < rows.end ? end : rows.end);
+  }
+}
+
+// This rank's own rows, which tiles read from a, and the padding.
+__device__ void OpenOwnGates(const GatherGemmParams& p) {
+  const Shards& packed = p.slab.packed;
+  OpenGatesOf(*p.comm.view.local, {packed.begin[p.comm.view.rank], packed.begin[p.comm.view.rank + 1]});
+  OpenGatesOf(*p.comm.view.local, SignalsOf(p).padding());
 }
 
 __device__ void KeepChunk(const GatherGemmParams& p, int chunk) {
@@ -101,31 +124,36 @@ __device__ bool TakeArrival(const GatherGemmParams& p, Sequence epoch, int produ
   const RankView& view = p.comm.view;
   if (threadIdx.x == 0) has_come = AwaitChunk(p, epoch, producer, chunk);
   __syncthreads();
-  if (!has_come || !KeepsArrivals(p)) return has_come;
+  if (!has_come || !CopiesArrivals(p)) return has_come;
   const auto [begin, end] = SignalsOf(p).rows(producer, chunk);
-  CopyRows(places.GatheredRow(begin, producer), p.row_bytes, places.StagedRow(view.rank, begin), p.staged_pitch,
+  CopyRows(places.LandedRow(begin, producer), places.LandedPitch(), places.StagedRow(view.rank, begin), p.staged_pitch,
            p.row_bytes, end - begin);
+  if (p.lands) {
+    __syncthreads();  // all threads' stores, then releases that cover them (P4)
+    if (threadIdx.x == 0) OpenGates<DeviceMemory>(*view.local, begin, end);
+  }
   return true;
 }
 
 // False: nothing is left to do, or to wait for.
-__device__ bool MoveNext(const GatherGemmParams& p, Sequence epoch) {
+__device__ bool MoveNext(const GatherGemmParams& p, const Entered& entered) {
   const RankView& view = p.comm.view;
   const bool tiles_wait = p.col_blocks > 0 && (p.problem.stages & kStageCompute) != 0;
   const Movement movement{.rank = view.rank,
                           .n_ranks = view.n_ranks,
                           .keeps_own = p.problem.gathered != nullptr,
-                          .takes_arrivals = KeepsArrivals(p) || !tiles_wait};  // somebody must wait for them
-  const Move move = MoveAt(movement, ClaimMove(p.comm), SignalsOf(p));
+                          .takes_arrivals = CopiesArrivals(p) || !tiles_wait};  // somebody must wait for them
+  const GatherSignals signals = SignalsOf(p);
+  const Move move = ClaimMove(p.comm, entered.ticket, GatherPieces<GatherSignals>{movement, signals});
   switch (move.kind) {
     case MoveKind::kPush:
-      PushChunk(p, epoch, move.peer, move.chunk);
+      PushChunk(p, entered.epoch, move.peer, move.chunk);
       return true;
     case MoveKind::kKeepOwn:
       KeepChunk(p, move.chunk);
       return true;
     case MoveKind::kArrival:
-      return TakeArrival(p, epoch, move.peer, move.chunk);
+      return TakeArrival(p, entered.epoch, move.peer, move.chunk);
     default:
       return false;
   }
@@ -144,6 +172,18 @@ __device__ bool AwaitRows(const GatherGemmParams& p, Sequence epoch, uint64_t be
     }
   }
   return __all_sync(~0u, fine);
+}
+
+// In one thread: until this grid's movers have brought all rows of a tile. They open every gate, or end the
+// communicator within their own time limits, so this wait needs none. False: the communicator has ended.
+__device__ bool AwaitGate(const GatherGemmParams& p, Sequence epoch, uint64_t gate) {
+  const RankView& view = p.comm.view;
+  const auto open = [&] { return GateIsOpen<DeviceMemory>(*view.local, gate); };
+  const auto dead = [&] { return open() || DeviceMemory::LoadAcquireGpu(&view.local->dead) != 0; };
+  const WaitResult result = WaitUntil<DeviceMemory>(dead, view, UINT64_MAX);
+  if (result == WaitResult::kReached) return open();
+  ReportStall(p.comm, result, {.peer = view.rank, .shape = p.entry.shape, .epoch = epoch});
+  return false;
 }
 
 template <class Element>
@@ -169,7 +209,7 @@ __device__ void ComputeTiles(const GatherGemmParams& p, Sequence epoch, char* sh
   __shared__ bool go;
   static_assert(Gemm::kTileM == kTileRows);
   const RankView& view = p.comm.view;
-  LocalBlock& local = view.own().local;
+  LocalBlock& local = *view.local;
   const Places places(p);
   const uint64_t total = p.slab.packed.total();
   const AllGatherGemmProblem& problem = p.problem;
@@ -181,8 +221,12 @@ __device__ void ComputeTiles(const GatherGemmParams& p, Sequence epoch, char* sh
         AllGatherTile(claimed, p.row_blocks, p.col_blocks, p.slab.packed.begin[view.rank], uint64_t{kTileRows});
     const uint64_t begin = tile.row_block * kTileRows;
     const uint64_t end = begin + kTileRows < total ? begin + kTileRows : total;
-    if (threadIdx.x < 32) {
-      const bool fine = (problem.stages & kStageMove) == 0 || AwaitRows(p, epoch, begin, end);
+    if ((problem.stages & kStageMove) == 0) {
+      if (threadIdx.x == 0) go = true;
+    } else if (p.lands) {
+      if (threadIdx.x == 0) go = AwaitGate(p, epoch, tile.row_block);
+    } else if (threadIdx.x < 32) {
+      const bool fine = AwaitRows(p, epoch, begin, end);
       if (threadIdx.x == 0) go = fine;
     }
     if (threadIdx.x < kTileRows) {
@@ -192,7 +236,7 @@ __device__ void ComputeTiles(const GatherGemmParams& p, Sequence epoch, char* sh
       a_rows[threadIdx.x] = row < end ? reinterpret_cast<const Element*>(from) : nullptr;
       c_rows[threadIdx.x] = row < end ? places.Whole(row, owner) * problem.ldc : 0;
     }
-    __syncthreads();  // also carries the first warp's acquire to all threads
+    __syncthreads();  // also carries the waiters' acquires to all threads
     if (!go) return;
     const auto a_row = [&](int i) { return a_rows[i]; };
     const auto store = [&](int i, uint64_t j, float v0, float v1) {
@@ -220,12 +264,13 @@ __global__ __launch_bounds__(kThreads, 1) void AllGatherGemmPush(const __grid_co
   const Entered entered = EnterOperator(p.comm, p.entry, p.place);
   if (entered.verdict == Verdict::kGo) {
     if (entered.ticket < p.movers && (p.problem.stages & kStageMove) != 0) {
-      while (MoveNext(p, entered.epoch)) {
+      if (entered.ticket == 0 && p.lands) OpenOwnGates(p);
+      while (MoveNext(p, entered)) {
       }
     }
     if ((p.problem.stages & kStageCompute) != 0) ComputeTiles<Gemm>(p, entered.epoch, shared);
   }
-  LeaveOperator(p.comm, entered, p.place);
+  LeaveOperator(p.comm, entered, p.place, p.lands ? p.row_blocks : 0);
 }
 
 template <class Gemm>

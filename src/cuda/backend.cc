@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "cuda/segment.h"
 #include "host/segment.h"
 #include "order/shape.h"
+#include "platform/sysfs.h"
 #include "protocol/abort.h"
 #include "protocol/cpu_memory.h"
 
@@ -78,6 +80,34 @@ std::string UuidOf(const cudaDeviceProp& prop) {
   return text;
 }
 
+// Of the devices that this process sees, in order.
+std::vector<std::string> VisibleUuids() {
+  std::vector<std::string> uuids(DeviceCount());
+  cudaDeviceProp prop;
+  for (size_t device = 0; device < uuids.size(); ++device) {
+    if (cudaGetDeviceProperties(&prop, static_cast<int>(device)) == cudaSuccess) uuids[device] = UuidOf(prop);
+  }
+  return uuids;
+}
+
+// The NUMA node that a device is attached to; -1 where the system does not say. Asked once: it may take milliseconds.
+int NodeOf(int device) {
+  static auto* mutex = new std::mutex;
+  static auto* nodes = new std::map<int, int>;
+  std::lock_guard lock(*mutex);
+  const auto [known, fresh] = nodes->try_emplace(device, -1);
+  if (!fresh) return known->second;
+  char text[32];
+  if (cudaDeviceGetPCIBusId(text, sizeof(text), device) != cudaSuccess) return -1;
+  platform::Topology machine;
+  if (!platform::ReadSysfs("", &machine).ok()) return -1;
+  const auto address = platform::ParsePciAddress(text);
+  for (const platform::Gpu& gpu : machine.gpus) {
+    if (address == gpu.address) known->second = gpu.numa;
+  }
+  return known->second;
+}
+
 Status DescribeStall(const Communicator& comm, uint32_t code, const Stall& stall) {
   const std::string title = comm.Title(stall.shape.op, stall.epoch);
   if (code == static_cast<uint32_t>(tcInvalidUsage)) {
@@ -138,14 +168,14 @@ int DeviceCount() {
   return std::max(devices, 1);
 }
 
-Status CudaBackend::Create(int device, bool p2p_disable, bool vmm_disable, std::unique_ptr<Backend>* backend) {
+Status CudaBackend::Create(int device, bool vmm_disable, std::unique_ptr<Backend>* backend) {
   Status why;
   if (!IsAvailable(&why)) return why;
   if (device < 0) TC_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
   if (device >= DeviceCount()) {
     return Error(tcInvalidArgument, "device is %d; this process sees %d GPUs", device, DeviceCount());
   }
-  std::unique_ptr<CudaBackend> made(new CudaBackend(device, p2p_disable, vmm_disable));
+  std::unique_ptr<CudaBackend> made(new CudaBackend(device, vmm_disable));
   TC_RETURN_IF_ERROR(made->Prepare());
   *backend = std::move(made);
   return {};
@@ -157,6 +187,7 @@ Status CudaBackend::Prepare() {
   TC_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&prop, device_));
   uuid_ = UuidOf(prop);
   multiprocessors_ = prop.multiProcessorCount;
+  node_ = NodeOf(device_);
   if (!DeviceHas(device_, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)) {
     return Error(tcUnsupported, "GPU %d cannot wait for a 64-bit word in a stream; the CUDA driver is too old",
                  device_);
@@ -178,15 +209,24 @@ CudaBackend::~CudaBackend() {
   if (own_stream_ != nullptr) (void)cudaStreamDestroy(own_stream_);
 }
 
-Status CudaBackend::Meet(const std::vector<Neighbour>& ranks) {
-  if (p2p_disable_ && std::any_of(ranks.begin(), ranks.end(), [&](const auto& rank) { return rank.device != uuid_; })) {
-    return Error(
-        tcUnsupported,
-        "TC_P2P_DISABLE is 1, and the plane through host memory is not built yet; unset it, or put all ranks on "
-        "one GPU");
+Status CudaBackend::FindUnreachable(const std::vector<Neighbour>& ranks, std::string* apart) const {
+  const std::vector<std::string> visible = VisibleUuids();
+  for (const Neighbour& rank : ranks) {
+    const auto peer = static_cast<int>(std::find(visible.begin(), visible.end(), rank.device) - visible.begin());
+    if (rank.device == uuid_ || peer == static_cast<int>(visible.size())) continue;  // not seen here: mapping will tell
+    int reachable = 0;
+    TC_RETURN_IF_CUDA_ERROR(cudaDeviceCanAccessPeer(&reachable, device_, peer));
+    if (reachable != 0) continue;
+    *apart = Format("GPU %d has no peer-to-peer access to GPU %d (%s)", device_, peer, rank.device.c_str());
+    return {};
   }
+  return {};
+}
+
+Status CudaBackend::Meet(const std::vector<Neighbour>& ranks, std::string* apart) {
   ranks_on_device_ = static_cast<int>(
       std::count_if(ranks.begin(), ranks.end(), [&](const Neighbour& rank) { return rank.device == uuid_; }));
+  if (static_cast<size_t>(ranks_on_device_) < ranks.size()) TC_RETURN_IF_ERROR(FindUnreachable(ranks, apart));
   if (ranks_on_device_ > MaxConnections()) {
     return Error(
         tcInvalidUsage,
@@ -200,6 +240,7 @@ Status CudaBackend::Allocate(Memory memory, size_t bytes, bool shared, std::shar
   if (memory == Memory::kDevice) return AllocateDevice(device_, bytes, vmm_disable_, segment);
   std::shared_ptr<Segment> host;
   TC_RETURN_IF_ERROR(shared ? host::AllocateShared(bytes, &host) : host::AllocatePrivate(bytes, &host));
+  host::PreferNode(*host, node_);
   return PinHost(device_, std::move(host), segment);
 }
 
@@ -327,6 +368,7 @@ void CudaBackend::Tally(Communicator& comm) {
 
 DeviceComm CudaBackend::KernelView(const Communicator& comm) const {
   return {.jitter_ns = static_cast<uint32_t>(comm.settings().jitter.count()),
+          .host_staged = comm.settings().host_staged(),
           .view = comm.view(),
           .timeout_ns = static_cast<uint64_t>(comm.settings().timeout.count()),
           .entry_timeout_ns = static_cast<uint64_t>(comm.settings().entry_timeout.count()),
@@ -377,7 +419,7 @@ Status CudaBackend::LaunchNext(tcStream_t stream, const Grid& grid, DeviceComm& 
     TC_RETURN_IF_CUDA_ERROR(cudaStreamGetId(stream, &id));
     if (launched_ > 0 && id != last_stream_) TC_RETURN_IF_ERROR(Follow(stream, launched_));
   }
-  local_ = &comm.view.own().local;
+  local_ = comm.view.local;
   comm.call = ++calls_;
   comm.stream = stream;
   comm.launched = eager ? launched_ + 1 : 0;

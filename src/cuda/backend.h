@@ -33,13 +33,13 @@ struct Grid {
 class CudaBackend final : public Backend {
  public:
   // device -1: the current one. Loads every kernel, since a lazy load can wait for a kernel that spins.
-  static Status Create(int device, bool p2p_disable, bool vmm_disable, std::unique_ptr<Backend>* backend);
+  static Status Create(int device, bool vmm_disable, std::unique_ptr<Backend>* backend);
   ~CudaBackend() override;
 
   const char* name() const override { return "cuda"; }
   int device() const override { return device_; }
   std::string identity() const override { return uuid_; }
-  Status Meet(const std::vector<Neighbour>& ranks) override;
+  Status Meet(const std::vector<Neighbour>& ranks, std::string* apart) override;
   Status Allocate(Memory memory, size_t bytes, bool shared, std::shared_ptr<Segment>* segment) override;
   Status Import(Memory memory, const SegmentTicket& ticket, const UniqueFd& fd,
                 std::shared_ptr<Segment>* segment) override;
@@ -73,9 +73,10 @@ class CudaBackend final : public Backend {
   Status Launch(tcStream_t stream, const Grid& grid, DeviceComm& comm) { return LaunchNext(stream, grid, comm, &comm); }
 
  private:
-  CudaBackend(int device, bool p2p_disable, bool vmm_disable)
-      : device_(device), p2p_disable_(p2p_disable), vmm_disable_(vmm_disable) {}
+  CudaBackend(int device, bool vmm_disable) : device_(device), vmm_disable_(vmm_disable) {}
   Status Prepare();
+  // Says in *apart which of the peers' devices this one cannot reach, if there is one.
+  Status FindUnreachable(const std::vector<Neighbour>& ranks, std::string* apart) const;
   // Numbers the launch in `comm`, which is a part of `params`.
   Status LaunchNext(tcStream_t stream, const Grid& grid, DeviceComm& comm, void* params);
   Status LaunchGrid(tcStream_t stream, const Grid& grid, void* params) const;
@@ -85,9 +86,9 @@ class CudaBackend final : public Backend {
   Status Follow(tcStream_t stream, uint64_t launched);
 
   const int device_;
-  const bool p2p_disable_;
   const bool vmm_disable_;
   std::string uuid_;
+  int node_ = -1;  // the NUMA node that it is attached to; -1: unknown
   int multiprocessors_ = 0;
   int ranks_on_device_ = 1;
   bool starts_early_ = false;  // kernels that can do so are launched while the one before them ends

@@ -20,7 +20,7 @@ class Exchanges {
   }
 
   tcPlane_t plane() const { return plane_; }
-  bool pushes() const { return plane_ == tcPlanePush; }
+  bool pushes() const { return plane_ != tcPlanePull; }
 
   // Where peers may store, or load, the data of the next epochs: the buffer, if it is registered.
   void Name(const void* buffer, uint64_t bytes) {
@@ -45,7 +45,8 @@ class Exchanges {
       params_.comm.sends += pair.to.bytes;
       params_.comm.receives += pair.from.bytes;
     }
-    const int wanted = comm_.settings().comm_sms > 0 ? comm_.settings().comm_sms : kMostGatherBlocks;
+    const int usual = plane_ == tcPlaneHostStaged ? kMostHostStagedBlocks : kMostGatherBlocks;
+    const int wanted = comm_.settings().comm_sms > 0 ? comm_.settings().comm_sms : usual;
     const int most = std::min(wanted, backend_.MostBlocks());
     return backend_.Launch(stream_, {.kernel = ExchangeKernel(exchange, plane_), .blocks = std::clamp(pieces, 1, most)},
                            params_);
@@ -142,7 +143,7 @@ Status LaunchAllToAll(Communicator& comm, tcStream_t stream, const OperatorShape
     // peers do not know where it belongs. This rank's own block needs no room.
     exchanges.Tell(problem.blocks, slab_bytes);
     Exchange exchange = AllToAllExchange(problem, 0, slab_bytes, comm.rank(), comm.n_ranks(), plane);
-    exchange.pair[comm.rank()].to = DeviceChunks(problem.blocks.sends[comm.rank()]);
+    exchange.pair[comm.rank()].to = DeviceChunks(problem.blocks.sends[comm.rank()], plane);
     return exchanges.Launch(exchange, {});
   }
   const uint64_t block = problem.blocks.sends[0];  // as large as all others

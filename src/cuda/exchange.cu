@@ -102,6 +102,7 @@ struct ThreadBlock {
     if (threadIdx.x == 0) Dawdle(p.comm);
   }
   __device__ void Copy(std::byte* to, const std::byte* from, uint64_t bytes) const { CopyBytes(to, from, bytes); }
+  __device__ Destination DestinationOf(int rank) const { return DestinationAt(p.comm, rank, epoch); }
   __device__ std::byte* InWindow(const Destination& destination, int rank) const {
     return p.comm.windows[destination.window].base[rank] + destination.offset;
   }
@@ -127,13 +128,13 @@ struct ThreadBlock {
                  {.peer = producer,
                   .first_unit = static_cast<int64_t>(p.exchange.first + range.begin),
                   .last_unit = static_cast<int64_t>(p.exchange.first + range.end) - 1},
-                 &view.own().from.watermark[producer].chunk[chunk]);
+                 &view.own().watermark[producer].chunk[chunk]);
   }
 
   __device__ bool AwaitReader(int reader) const {
     const RankView& view = p.comm.view;
     const auto read = [&] { return HasAcknowledged<DeviceMemory>(view, reader, epoch); };
-    return Await(read, {.peer = reader, .acknowledgement = true}, &view.own().from.acknowledgement[reader].epoch);
+    return Await(read, {.peer = reader, .acknowledgement = true}, &view.own().acknowledgement[reader].epoch);
   }
 
   // Waits in one thread for a slot of this rank's. False: the communicator has ended, by a stall, which is told, or
@@ -141,7 +142,7 @@ struct ThreadBlock {
   template <class Ready>
   __device__ bool Await(const Ready& ready, Stall stall, const Sequence* slot) const {
     const RankView& view = p.comm.view;
-    const auto over = [&] { return ready() || DeviceMemory::LoadAcquireGpu(&view.own().local.dead) != 0; };
+    const auto over = [&] { return ready() || DeviceMemory::LoadAcquireGpu(&view.local->dead) != 0; };
     const WaitResult result = WaitUntil<DeviceMemory>(over, view, p.comm.timeout_ns);
     if (result == WaitResult::kReached) return ready();
     stall.shape = p.entry.shape;
@@ -160,7 +161,12 @@ __global__ __launch_bounds__(kThreads) void ExchangeKernelOf(const __grid_consta
     const Block block{p, entered.epoch};
     const Plane<Block> plane(block, p.comm.view, p.exchange, entered.epoch);
     const ExchangeSteps<Block, Plane<Block>> steps(block, plane, p.comm.view, p.exchange);
-    while (steps.CarryOut(ClaimMove(p.comm))) {
+    if (p.exchange.in_units) {
+      while (steps.CarryOutUnit(ClaimPiece(p.comm, &p.comm.view.local->moves))) {
+      }
+    } else {
+      while (steps.CarryOut(ClaimMove(p.comm, entered.ticket, steps.pieces()))) {
+      }
     }
   }
   LeaveOperator(p.comm, entered, p.place);

@@ -6,6 +6,7 @@
 
 #include "cuda/device_memory.cuh"
 #include "cuda/params.h"
+#include "order/moves.h"
 #include "protocol/entry.h"
 #include "protocol/epoch.h"
 #include "protocol/wait.h"
@@ -34,7 +35,7 @@ __device__ inline void Dawdle(const DeviceComm& comm) {
 // Ends the communicator: the first stall is kept, later operators return at their entry.
 __device__ inline void EndWith(const DeviceComm& comm, tcResult_t code, const Stall& stall) {
   Report& report = *comm.report;
-  if (!tc::ReportStall<DeviceMemory>(comm.view.own().local, report.stall, code, stall)) return;
+  if (!tc::ReportStall<DeviceMemory>(*comm.view.local, report.stall, code, stall)) return;
   // Not over what the host has said, which ended it first.
   if (DeviceMemory::LoadRelaxed(&report.error) == 0) {
     DeviceMemory::StoreReleaseSys(&report.error, static_cast<uint32_t>(code));
@@ -136,7 +137,7 @@ __device__ inline Verdict Meet(const DeviceComm& comm, const Entry& mine, Sequen
     // In later epochs of the operator every rank is inside it already.
     const uint64_t limit_ns = first ? comm.entry_timeout_ns : comm.timeout_ns;
     result = WaitUntil<DeviceMemory>(entered, view, limit_ns, kLongWaitNs, tell);
-    DeviceMemory::CountRelaxedGpu(&view.own().local.tally.wait_ns[peer], DeviceMemory::NowNs() - start);
+    DeviceMemory::CountRelaxedGpu(&view.local->tally.wait_ns[peer], DeviceMemory::NowNs() - start);
   }
   if (result != WaitResult::kReached) {
     ReportStall(comm, result,
@@ -168,7 +169,7 @@ __device__ inline Verdict Meet(const DeviceComm& comm, const Entry& mine, Sequen
 
 // In one thread of a block: it has come, and goes on unless the communicator has ended.
 __device__ inline Entered ArriveAt(const DeviceComm& comm) {
-  LocalBlock& local = comm.view.own().local;
+  LocalBlock& local = *comm.view.local;
   Dawdle(comm);
   const uint32_t dead = DeviceMemory::LoadRelaxed(&local.dead);  // under way together with the arrival
   const Arrival arrival = Arrive<DeviceMemory>(local);
@@ -179,7 +180,7 @@ __device__ inline Entered ArriveAt(const DeviceComm& comm) {
 __device__ inline Verdict AwaitVerdict(const DeviceComm& comm, const OperatorShape& shape, Sequence epoch) {
   // Its supplier, ticket 0 of this grid, is resident, and ends its own wait within the entry limit.
   uint32_t posted = static_cast<uint32_t>(Verdict::kOut);
-  const LocalBlock& local = comm.view.own().local;
+  const LocalBlock& local = *comm.view.local;
   const auto known = [&] { return ReadVerdict<DeviceMemory>(local, epoch, comm.call, &posted); };
   const WaitResult result = WaitUntil<DeviceMemory>(known, comm.view, UINT64_MAX);
   if (result != WaitResult::kReached) {
@@ -195,7 +196,7 @@ __device__ inline Verdict AwaitVerdict(const DeviceComm& comm, const OperatorSha
 // Called first by all threads of every block. The block with ticket 0 meets the peers for all of them.
 __device__ inline Entered EnterOperator(const DeviceComm& comm, const EntryRecord& mine, SlabPlace place) {
   __shared__ Entered entered;
-  LocalBlock& local = comm.view.own().local;
+  LocalBlock& local = *comm.view.local;
   if (threadIdx.x == 0) {
     const bool left_out = !place.first && DeviceMemory::LoadRelaxed(&local.refused) != 0;
     entered = left_out ? Entered{0, 1, Verdict::kOut} : ArriveAt(comm);
@@ -218,17 +219,18 @@ __device__ inline Entered EnterOperator(const DeviceComm& comm, const EntryRecor
   return entered;
 }
 
-// Called last by all threads of every block, whatever the verdict.
-__device__ inline void LeaveOperator(const DeviceComm& comm, const Entered& entered, SlabPlace place) {
+// Called last by all threads of every block, whatever the verdict. `gates`: how many the operator has opened.
+__device__ inline void LeaveOperator(const DeviceComm& comm, const Entered& entered, SlabPlace place,
+                                     uint64_t gates = 0) {
   __syncthreads();
   if (threadIdx.x != 0) return;
-  LocalBlock& local = comm.view.own().local;
+  LocalBlock& local = *comm.view.local;
   Dawdle(comm);
   if (entered.verdict < Verdict::kOut) {
     if (entered.ticket == 0 && !(place.first && place.last)) {
       DeviceMemory::StoreRelaxed(&local.refused, entered.verdict == Verdict::kRefused ? 1u : 0u);
     }
-    const bool last = LeaveEpoch<DeviceMemory>(local, entered.epoch, gridDim.x, 0);
+    const bool last = LeaveEpoch<DeviceMemory>(local, entered.epoch, gridDim.x, gates);
     if (last && entered.verdict == Verdict::kGo) {
       if (place.last) DeviceMemory::CountRelaxedGpu(&local.tally.ops, 1);
       if (comm.sends > 0) DeviceMemory::CountRelaxedGpu(&local.tally.bytes_sent, comm.sends);
@@ -238,23 +240,31 @@ __device__ inline void LeaveOperator(const DeviceComm& comm, const Entered& ente
   if (comm.launched != 0) EndLaunch<DeviceMemory>(local, comm.launched, gridDim.x);
 }
 
+// Copies words from number `word` on, which steps through a block's threads, for as long as every thread has kUnroll of
+// them: so many loads are under way before the first store, since host memory is far away. Returns the next `word`.
+template <int kUnroll>
+__device__ inline uint64_t CopyWords(uint4* to, const uint4* from, uint64_t word, uint64_t words) {
+  for (; word + (kUnroll - 1) * kThreads < words; word += kUnroll * kThreads) {
+    uint4 held[kUnroll];
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) held[i] = from[word + i * kThreads];
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) to[word + i * kThreads] = held[i];
+  }
+  return word;
+}
+
 // Copies by all threads of a block, in 16-byte words where both ends allow it.
 __device__ inline void CopyBytes(std::byte* to, const std::byte* from, uint64_t bytes) {
   const auto misalignment = (reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % 16;
   uint64_t done = 0;
   if (misalignment == 0) {
     const uint64_t words = bytes / 16;
-    constexpr int kUnroll = 4;  // loads under way before the first store
-    uint64_t word = threadIdx.x;
-    for (; word + (kUnroll - 1) * kThreads < words; word += kUnroll * kThreads) {
-      uint4 held[kUnroll];
-#pragma unroll
-      for (int i = 0; i < kUnroll; ++i) held[i] = reinterpret_cast<const uint4*>(from)[word + i * kThreads];
-#pragma unroll
-      for (int i = 0; i < kUnroll; ++i) reinterpret_cast<uint4*>(to)[word + i * kThreads] = held[i];
-    }
-    for (; word < words; word += kThreads)
-      reinterpret_cast<uint4*>(to)[word] = reinterpret_cast<const uint4*>(from)[word];
+    auto* const to_words = reinterpret_cast<uint4*>(to);
+    const auto* const from_words = reinterpret_cast<const uint4*>(from);
+    uint64_t word = CopyWords<16>(to_words, from_words, threadIdx.x, words);
+    word = CopyWords<4>(to_words, from_words, word, words);
+    CopyWords<1>(to_words, from_words, word, words);
     done = words * 16;
   } else if (misalignment % 4 == 0) {
     const uint64_t words = bytes / 4;
@@ -284,7 +294,7 @@ __device__ inline uint32_t Claim(const DeviceComm& comm, const Next& next) {
   __syncthreads();
   if (threadIdx.x == 0) {
     Dawdle(comm);
-    const bool dead = DeviceMemory::LoadRelaxed(&comm.view.own().local.dead) != 0;
+    const bool dead = DeviceMemory::LoadRelaxed(&comm.view.local->dead) != 0;
     const uint32_t mine = next();
     claimed = dead ? UINT32_MAX : mine;
   }
@@ -292,11 +302,30 @@ __device__ inline uint32_t Claim(const DeviceComm& comm, const Next& next) {
   return claimed;
 }
 
-// The next piece of this operator's movement that no block has claimed.
-__device__ inline int ClaimMove(const DeviceComm& comm) {
-  uint32_t* const moves = &comm.view.own().local.moves;
-  const uint32_t claimed = Claim(comm, [=] { return DeviceMemory::AddRelaxedGpu(moves, 1u); });
+// The next number of a counter of pieces; more than there are when the communicator has ended.
+__device__ inline int ClaimPiece(const DeviceComm& comm, uint32_t* counter) {
+  const uint32_t claimed = Claim(comm, [=] { return DeviceMemory::AddRelaxedGpu(counter, 1u); });
   return static_cast<int>(claimed < INT32_MAX ? claimed : INT32_MAX);
+}
+
+// The next piece of this operator's movement that no block has claimed, for the block with this ticket. Through host
+// memory every byte crosses PCIe twice, so half of the blocks begin with what comes in, and both directions are busy.
+template <class Pieces>
+__device__ inline Move ClaimMove(const DeviceComm& comm, uint32_t ticket, const Pieces& pieces) {
+  const int rank = comm.view.rank;
+  const int n_ranks = comm.view.n_ranks;
+  LocalBlock& local = *comm.view.local;
+  if (!comm.host_staged) return MoveAt(rank, n_ranks, ClaimPiece(comm, &local.moves), pieces);
+  return NextBothWays(rank, n_ranks, ticket, pieces, [&](Direction direction) {
+    return ClaimPiece(comm, direction == Direction::kOut ? &local.moves : &local.moves_in);
+  });
+}
+
+// The place that a rank's entry names, in this epoch.
+__device__ inline Destination DestinationAt(const DeviceComm& comm, int rank, Sequence epoch) {
+  // Known without a look, which would be a PCIe round trip.
+  if (comm.host_staged) return {};
+  return EntryOf(comm.view, comm.view.rank, rank, epoch).destination;
 }
 
 }  // namespace tc::cuda

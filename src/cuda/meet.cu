@@ -20,7 +20,7 @@ __device__ void MeetOnly(const DeviceComm& comm, const Entry& mine) {
   if (entered.verdict == Verdict::kGo && entered.ticket != 0) {
     entered.verdict = AwaitVerdict(comm, mine.shape, entered.epoch);
   }
-  LocalBlock& local = comm.view.own().local;
+  LocalBlock& local = *comm.view.local;
   if (entered.verdict < Verdict::kOut) LeaveMeeting<DeviceMemory>(local, entered.epoch);
   if (entered.verdict == Verdict::kGo) DeviceMemory::CountRelaxedGpu(&local.tally.ops, 1);
   if (comm.launched != 0) EndLaunch<DeviceMemory>(local, comm.launched, 1);

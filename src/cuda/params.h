@@ -68,6 +68,7 @@ struct DeviceComm {
   uint64_t launched = 0;  // counts launches outside graphs; 0 inside
   uint64_t call = 0;      // which launch of this rank it is; a replayed graph repeats it
   uint32_t jitter_ns;     // for tests: the longest pause of a block at each step
+  bool host_staged;       // control blocks and workspaces lie in host memory, and no rank has a place elsewhere
   RankView view;
   uint64_t timeout_ns;
   uint64_t entry_timeout_ns;
@@ -107,6 +108,9 @@ struct GatherGemmParams {
   uint64_t row_blocks;
   uint64_t col_blocks;
   uint32_t movers;  // blocks that move rows before they compute
+  // Movers bring what has arrived from the workspace to device memory, gatheredA or the landing, and open gates; else
+  // tiles read it where it has come to lie, and wait for watermarks.
+  bool lands;
   SlabPlace place;
 };
 

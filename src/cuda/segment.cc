@@ -142,8 +142,8 @@ Status AllocateVirtual(int device, size_t bytes, std::shared_ptr<Segment>* segme
 
 Status CannotReach(int device, const std::string& said) {
   return Error(tcUnsupported,
-               "GPU %d cannot reach the memory of a peer (%s): these GPUs have no peer-to-peer access to each other, "
-               "and the host-staged plane is not built yet",
+               "GPU %d cannot reach the memory of a peer (%s): these GPUs have no peer-to-peer access to each other; "
+               "set TC_P2P_DISABLE=1 on every rank, and data goes through host memory",
                device, said.c_str());
 }
 

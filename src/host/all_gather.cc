@@ -42,7 +42,7 @@ Status GatherSlab(const Epoch& epoch, const Windows& windows, const AllGatherVPr
     std::memcpy(place(producer) + range.begin, view.workspace[view.rank] + slab.packed.begin[producer] + range.begin,
                 range.end - range.begin);
   }));
-  LeaveEpoch<CpuMemory>(view.own().local, epoch.number, 1, 0);
+  LeaveEpoch<CpuMemory>(*view.local, epoch.number, 1, 0);
   return {};
 }
 

@@ -33,7 +33,7 @@ class GatherGemmSlab {
         problem_(problem),
         slab_(slab),
         view_(epoch.comm.view()),
-        local_(view_.own().local),
+        local_(*view_.local),
         row_bytes_(problem.k * ElementBytes(problem.type)),
         staged_pitch_(StagedPitch(row_bytes_)),
         signals_{slab.packed, ChunkRows(slab.packed.largest())},

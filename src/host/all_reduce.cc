@@ -32,7 +32,7 @@ Status ReduceAll(const Epoch& epoch, const AllReduceProblem& problem, uint64_t a
                                        .bytes = bytes,
                                        .area_bytes = area_bytes,
                                        .own_is_sent = true}));
-  LeaveEpoch<CpuMemory>(view.own().local, epoch.number, 1, 0);
+  LeaveEpoch<CpuMemory>(*view.local, epoch.number, 1, 0);
   return {};
 }
 

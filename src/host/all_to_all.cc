@@ -31,7 +31,7 @@ Status ExchangeBlocks(const Epoch& epoch, AllBlocks& blocks) {
   };
   const auto name = [](int, int) { return std::string("counts"); };
   TC_RETURN_IF_ERROR(ExchangeChunks(epoch, one, send, arrived, name));
-  LeaveEpoch<CpuMemory>(view.own().local, epoch.number, 1, 0);
+  LeaveEpoch<CpuMemory>(*view.local, epoch.number, 1, 0);
   return {};
 }
 
@@ -87,7 +87,7 @@ Status MoveSlab(const Epoch& epoch, const Windows& windows, const AllToAllProble
     std::memcpy(place(producer) + range.begin, view.workspace[view.rank] + producer * slab_bytes + range.begin,
                 range.end - range.begin);
   }));
-  LeaveEpoch<CpuMemory>(view.own().local, epoch.number, 1, 0);
+  LeaveEpoch<CpuMemory>(*view.local, epoch.number, 1, 0);
   return {};
 }
 

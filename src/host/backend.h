@@ -11,7 +11,7 @@
 
 namespace tc::host {
 
-class HostBackend final : public Backend {
+class HostBackend : public Backend {
  public:
   // `threads`: compute threads of this rank; `device` is only reported back.
   HostBackend(int device, int threads);
@@ -20,7 +20,7 @@ class HostBackend final : public Backend {
   const char* name() const override { return "host"; }
   int device() const override { return device_; }
   std::string identity() const override { return {}; }
-  Status Meet(const std::vector<Neighbour>&) override { return {}; }
+  Status Meet(const std::vector<Neighbour>&, std::string*) override { return {}; }
   Status Allocate(Memory memory, size_t bytes, bool shared, std::shared_ptr<Segment>* segment) override;
   Status Import(Memory memory, const SegmentTicket& ticket, const UniqueFd& fd,
                 std::shared_ptr<Segment>* segment) override;

@@ -86,14 +86,14 @@ Status CheckDestinations(const Epoch& epoch, const Windows& windows) {
 }
 
 Status OnlyMeet(const Epoch& epoch) {
-  LeaveMeeting<CpuMemory>(epoch.comm.view().own().local, epoch.number);
+  LeaveMeeting<CpuMemory>(*epoch.comm.view().local, epoch.number);
   return {};
 }
 
 EpochEnd Epochs::Run(const EntryRecord& mine, const std::function<Status(const Epoch&)>& body) {
   if (!comm_.fatal().ok()) return EpochEnd::kDead;
   const RankView& view = comm_.view();
-  const Epoch epoch{comm_, mine.shape, EnterEpoch<CpuMemory>(view.own().local), std::exchange(first_, false)};
+  const Epoch epoch{comm_, mine.shape, EnterEpoch<CpuMemory>(*view.local), std::exchange(first_, false)};
   for (int peer = 0; peer < view.n_ranks; ++peer) PublishEntry<CpuMemory>(view, peer, epoch.number, mine);
   Status failed = AwaitEntries(epoch);
   Status refused;

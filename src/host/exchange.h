@@ -70,7 +70,7 @@ Status ExchangeChunks(const Epoch& epoch, const ChunkCounts& counts, const Send&
     const WaitResult result = WaitUntil<CpuMemory>(take, view, static_cast<uint64_t>(limit.count()));
     epoch.comm.counters().wait_ns[producer] += CpuMemory::NowNs() - start;
     if (result != WaitResult::kReached) {
-      const Sequence seen = CpuMemory::LoadRelaxed(&view.own().from.watermark[producer].chunk[next[producer]]);
+      const Sequence seen = CpuMemory::LoadRelaxed(&view.own().watermark[producer].chunk[next[producer]]);
       return WaitError(
           epoch, result, limit,
           Format("rank %d's %s (watermark seen %llu, wanted %llu)", producer, name(producer, next[producer]).c_str(),

@@ -57,7 +57,7 @@ Status ReduceSlab(const Epoch& epoch, const ReduceScatterProblem& problem, const
                                        .op = problem.op,
                                        .bytes = own_bytes,
                                        .area_bytes = slab_bytes}));
-  LeaveEpoch<CpuMemory>(view.own().local, epoch.number, 1, 0);
+  LeaveEpoch<CpuMemory>(*view.local, epoch.number, 1, 0);
   return {};
 }
 

@@ -1,11 +1,16 @@
 #include "host/segment.h"
 
+#include <linux/mempolicy.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
+
+#include "base/log.h"
 
 namespace tc::host {
 namespace {
@@ -38,6 +43,19 @@ Status AllocateShared(size_t bytes, std::shared_ptr<Segment>* segment) {
 
 Status AllocatePrivate(size_t bytes, std::shared_ptr<Segment>* segment) {
   return Map(MAP_PRIVATE | MAP_ANONYMOUS, -1, bytes, UniqueFd(), segment);
+}
+
+void PreferNode(const Segment& segment, int node) {
+  constexpr int kBits = 8 * sizeof(unsigned long);
+  constexpr int kMostNodes = 1024;
+  if (node < 0 || node >= kMostNodes) return;
+  unsigned long mask[kMostNodes / kBits] = {};
+  mask[node / kBits] = 1ul << node % kBits;
+  // One more than there are bits: the kernel takes that for the number.
+  if (::syscall(SYS_mbind, segment.base(), segment.bytes(), MPOL_PREFERRED, mask, kMostNodes + 1, 0) != 0) {
+    Log(tcLogTrace, "%zu bytes of memory are not bound to NUMA node %d (%s)", segment.bytes(), node,
+        std::strerror(errno));
+  }
 }
 
 Status MapShared(const SegmentTicket& ticket, const UniqueFd& fd, std::shared_ptr<Segment>* segment) {

@@ -33,6 +33,7 @@ Status AllGather(const void* sendbuff, void* recvbuff, size_t sendcount, tcDataT
                 .stream = stream,
                 .shape = {.op = tcOpAllGather, .type = type, .m = sendcount},
                 .problem = AllGatherProblem{sendbuff, recvbuff, sendcount * ElementBytes(type)},
+                .plane = plan.plane,
                 .slab = plan.slab_bytes});
 }
 

@@ -105,6 +105,7 @@ Status CheckMatrices(const AllGatherGemmProblem& problem, int rank) {
 struct Prepared {
   AllGatherGemmProblem problem;
   const KernelRow* row = nullptr;
+  tcPlane_t plane = tcPlanePush;
   uint64_t slab_rows = 0;
 };
 
@@ -117,9 +118,9 @@ Status Prepare(size_t m, size_t n, size_t k, tcDataType_t type, const tcGemmConf
   tcGemmConfig_t given = config;
   if (given.outType < 0) given.outType = type;
   if (given.bType < 0) given.bType = type;
-  if (given.plane == tcPlaneAuto) given.plane = comm.settings().plane;
-  TC_RETURN_IF_ERROR(ChooseKernel(tcOpAllGatherGemm, type, given.plane, comm.backend().name(), &prepared->row));
   TC_RETURN_IF_ERROR(CheckOptions(given, type));
+  TC_RETURN_IF_ERROR(ChoosePlane(given.plane, comm.settings().plane, &prepared->plane));
+  TC_RETURN_IF_ERROR(ChooseKernel(tcOpAllGatherGemm, type, prepared->plane, comm.backend().name(), &prepared->row));
   if (k == 0) return Error(tcInvalidArgument, "k is 0; a product over nothing is not computed");
   TC_RETURN_IF_ERROR(MakeShards(m, given.rowsPerRank, comm.n_ranks(), &problem.shards));
   problem.n = n;
@@ -156,6 +157,7 @@ Status FusedAllGatherGemm(const void* a, const void* b, void* c, size_t m, size_
                 .stream = stream,
                 .shape = {.op = tcOpAllGatherGemm, .type = type, .m = m, .n = n, .k = k, .detail = detail},
                 .problem = problem,
+                .plane = prepared.plane,
                 .slab = prepared.slab_rows,
                 .movers = config.commSMs});
 }

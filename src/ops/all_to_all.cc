@@ -60,6 +60,7 @@ Status AllToAll(const void* sendbuff, void* recvbuff, size_t count, tcDataType_t
                 .stream = stream,
                 .shape = {.op = tcOpAllToAll, .type = type, .m = count},
                 .problem = problem,
+                .plane = plan.plane,
                 .slab = plan.slab_bytes});
 }
 
@@ -89,6 +90,7 @@ Status AllToAllV(const void* sendbuff, const size_t* sendcounts, const size_t* s
                 .stream = stream,
                 .shape = {.op = tcOpAllToAllV, .type = type},
                 .problem = problem,
+                .plane = plan.plane,
                 .slab = plan.slab_bytes});
 }
 

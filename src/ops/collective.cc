@@ -9,7 +9,8 @@ namespace tc {
 
 Status PlanCollective(tcOp_t op, tcDataType_t type, const Communicator& comm, CollectivePlan* plan) {
   TC_RETURN_IF_ERROR(CheckType(type));
-  TC_RETURN_IF_ERROR(ChooseKernel(op, type, comm.settings().plane, comm.backend().name(), &plan->row));
+  TC_RETURN_IF_ERROR(ChoosePlane(tcPlaneAuto, comm.settings().plane, &plan->plane));
+  TC_RETURN_IF_ERROR(ChooseKernel(op, type, plan->plane, comm.backend().name(), &plan->row));
   if (op == tcOpAllToAllV) {  // the ranks' accounts of their blocks go through the workspace
     uint64_t fitting = 0;
     TC_RETURN_IF_ERROR(ChooseSlab(comm.settings().workspace_bytes, comm.n_ranks(), sizeof(ExchangedBlocks), &fitting));

@@ -8,6 +8,7 @@ namespace tc {
 
 struct CollectivePlan {
   const KernelRow* row = nullptr;
+  tcPlane_t plane = tcPlanePush;
   uint64_t slab_bytes = 0;  // of every rank's block
 };
 

@@ -44,7 +44,12 @@ Status AllGatherV(const void* sendbuff, void* recvbuff, const size_t* recvcounts
   const Status checked = check();
   const OperatorShape shape{.op = tcOpAllGatherV, .type = type, .m = counts.total(), .detail = ShardDigest(counts)};
   return Issue(checked, plan.row,
-               {.comm = comm, .stream = stream, .shape = shape, .problem = problem, .slab = plan.slab_bytes});
+               {.comm = comm,
+                .stream = stream,
+                .shape = shape,
+                .problem = problem,
+                .plane = plan.plane,
+                .slab = plan.slab_bytes});
 }
 
 Status Broadcast(const void* sendbuff, void* recvbuff, size_t count, tcDataType_t type, int root, Communicator& comm,
@@ -73,7 +78,12 @@ Status Broadcast(const void* sendbuff, void* recvbuff, size_t count, tcDataType_
   const OperatorShape shape{
       .op = tcOpBroadcast, .type = type, .m = count, .n = number, .detail = Digest(kEmptyDigest, number)};
   return Issue(checked, plan.row,
-               {.comm = comm, .stream = stream, .shape = shape, .problem = problem, .slab = plan.slab_bytes});
+               {.comm = comm,
+                .stream = stream,
+                .shape = shape,
+                .problem = problem,
+                .plane = plan.plane,
+                .slab = plan.slab_bytes});
 }
 
 }  // namespace tc

@@ -30,6 +30,12 @@ inline bool OnGpu() {
   return backend != nullptr && std::strcmp(backend, "cuda") == 0;
 }
 
+// TC_P2P_DISABLE=1: the ranks reach no peer's memory.
+inline bool HostStaged() {
+  const char* disable = std::getenv("TC_P2P_DISABLE");
+  return disable != nullptr && std::strcmp(disable, "1") == 0;
+}
+
 // Called first. False: there is nothing to run on.
 inline bool HasTestDevice() {
   if (!OnGpu()) return true;
@@ -66,7 +72,7 @@ inline void CopyAny(void* to, const void* from, size_t bytes) { std::memcpy(to, 
 
 inline Status MakeTestBackend(int host_threads, std::unique_ptr<Backend>* backend) {
 #ifdef TC_HAVE_CUDA
-  if (OnGpu()) return cuda::CudaBackend::Create(0, /*p2p_disable=*/false, /*vmm_disable=*/false, backend);
+  if (OnGpu()) return cuda::CudaBackend::Create(0, /*vmm_disable=*/false, backend);
 #endif
   *backend = std::make_unique<host::HostBackend>(0, host_threads);
   return {};
@@ -80,6 +86,7 @@ void RunRanks(int n_ranks, int host_threads, const Body& body) {
   ASSERT_TRUE(MakeUniqueId(&id).ok());
   CommSettings settings;
   settings.workspace_bytes = kTestWorkspace;
+  if (HostStaged()) settings.plane = tcPlaneHostStaged;
   settings.timeout = settings.entry_timeout = std::chrono::seconds(20);
   settings.init_timeout = std::chrono::seconds(20);
   std::barrier<> meet(n_ranks);

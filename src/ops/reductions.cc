@@ -53,6 +53,7 @@ Status Scatter(tcOp_t op, const size_t* counts, ReduceScatterProblem problem, Co
                 .stream = stream,
                 .shape = ReductionShape(op, problem.type, problem.op, count, detail),
                 .problem = problem,
+                .plane = plan.plane,
                 .slab = plan.slab_bytes});
 }
 
@@ -95,6 +96,7 @@ Status AllReduce(const void* sendbuff, void* recvbuff, size_t count, tcDataType_
                 .stream = stream,
                 .shape = ReductionShape(tcOpAllReduce, type, op, count),
                 .problem = problem,
+                .plane = plan.plane,
                 .slab = plan.slab_bytes});
 }
 

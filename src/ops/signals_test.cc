@@ -1,7 +1,7 @@
 // What operators leave in the memory through which ranks talk: after each of many, one after the other, every
-// watermark, entry epoch, counter and gate of every rank's ControlBlock is compared with the table of signals. A
-// watermark that was raised holds exactly the epoch, any other what it held before, so nobody writes a slot that is
-// another's (P1).
+// watermark, entry epoch, counter and gate of every rank's ControlBlock and LocalBlock is compared with the table of
+// signals. A watermark that was raised holds exactly the epoch, any other what it held before, so nobody writes a slot
+// that is another's (P1).
 //
 // How often a watermark is raised cannot be seen in it. The host backend counts the bytes of each push, and each push
 // ends with one signal: with every watermark of the table raised, and the bytes of the table pushed, each was raised
@@ -33,6 +33,8 @@ constexpr size_t kBufferBytes = size_t{2} << 20;
 constexpr size_t kMostCols = 64;
 constexpr size_t kMostDepth = 40;
 
+tcPlane_t UsualPlane() { return HostStaged() ? tcPlaneHostStaged : tcPlanePush; }
+
 enum class Gathered { kNowhere, kPlain, kWindow };
 
 // The same on every rank.
@@ -45,7 +47,7 @@ struct Operator {
   uint64_t slab = UINT64_MAX;
   Gathered gathered = Gathered::kNowhere;
   uint32_t stages = kAllStages;
-  tcPlane_t plane = tcPlaneAuto;
+  tcPlane_t plane = UsualPlane();
 };
 
 Operator DrawGather(std::mt19937& random, int n_ranks) {
@@ -75,7 +77,9 @@ Operator DrawCollective(std::mt19937& random, int n_ranks) {
 }
 
 // The chunks in which a pair's bytes go.
-int PairChunkCount(uint64_t bytes) { return OnGpu() ? DeviceChunks(bytes).count : PairSignals{bytes}.chunks(); }
+int PairChunkCount(uint64_t bytes) {
+  return OnGpu() ? DeviceChunks(bytes, UsualPlane()).count : PairSignals{bytes}.chunks();
+}
 
 size_t PairBytes(const Operator& drawn, int from, int to) {
   return drawn.rows[(static_cast<size_t>(from) * 3 + to) % drawn.rows.size()];
@@ -115,7 +119,7 @@ Operator Draw(std::mt19937& random, int n_ranks, int number) {
     case 10:
     case 11:
       drawn = DrawCollective(random, n_ranks);
-      if (OnGpu()) drawn.plane = random() % 2 == 0 ? tcPlanePush : tcPlanePull;
+      if (OnGpu() && !HostStaged()) drawn.plane = random() % 2 == 0 ? tcPlanePush : tcPlanePull;
       break;
     case 1:
     case 2:
@@ -129,7 +133,7 @@ Operator Draw(std::mt19937& random, int n_ranks, int number) {
   return drawn;
 }
 
-// What one rank's ControlBlock must hold, by the table.
+// What one rank's ControlBlock and LocalBlock must hold, by the table.
 class Expected {
  public:
   Expected(int rank, int n_ranks) : rank_(rank), n_ranks_(n_ranks), watermark_(kMaxRanks) {}
@@ -179,18 +183,18 @@ class Expected {
     }
   }
 
-  void Compare(const ControlBlock& seen) const {
+  void Compare(const ControlBlock& seen, const LocalBlock& local) const {
     for (int writer = 0; writer < kMaxRanks; ++writer) {
       for (int chunk = 0; chunk < kMaxChunks; ++chunk) {
-        ASSERT_EQ(seen.from.watermark[writer].chunk[chunk], watermark_[writer][chunk])
+        ASSERT_EQ(seen.watermark[writer].chunk[chunk], watermark_[writer][chunk])
             << "rank " << rank_ << ", chunk " << chunk << " of rank " << writer;
       }
       for (int parity = 0; parity < 2; ++parity) {
-        ASSERT_EQ(seen.from.entry[writer].record[parity].entered, entry_[writer][parity])
+        ASSERT_EQ(seen.entry[writer].record[parity].entered, entry_[writer][parity])
             << "rank " << rank_ << ", entry of rank " << writer;
       }
     }
-    CompareLocal(seen.local);
+    CompareLocal(local);
   }
 
   void CompareTraffic(const Communicator::Counters& counters) const {
@@ -204,6 +208,7 @@ class Expected {
     ASSERT_EQ(local.dead, 0u) << "rank " << rank_;
     ASSERT_EQ(local.tiles, 0u) << "rank " << rank_;
     ASSERT_EQ(local.moves, 0u) << "rank " << rank_;
+    ASSERT_EQ(local.moves_in, 0u) << "rank " << rank_;
     ASSERT_EQ(local.finished, 0u) << "rank " << rank_;
     for (const uint32_t taken : local.taken) ASSERT_EQ(taken, 0u) << "rank " << rank_;
     for (int gate = 0; gate < kMaxRowBlocks; ++gate) ASSERT_EQ(local.gate[gate], 0u) << "gate " << gate;
@@ -229,7 +234,8 @@ class Rank {
         b_(DeviceAlloc(kMostCols * kMostDepth * 4)),
         c_(DeviceAlloc(kBufferBytes)),
         plain_(DeviceAlloc(kBufferBytes)),
-        seen_(std::make_unique<ControlBlock>()) {
+        seen_(std::make_unique<ControlBlock>()),
+        local_(std::make_unique<LocalBlock>()) {
     const std::vector<std::byte> zeros(kBufferBytes);
     CopyAny(send_, zeros.data(), kBufferBytes);
     CopyAny(b_, zeros.data(), kMostCols * kMostDepth * 4);
@@ -263,8 +269,9 @@ class Rank {
       EXPECT_TRUE(comm_.fatal().ok()) << comm_.fatal().sentence();
       meet_.arrive_and_wait();
       CopyAny(seen_.get(), &comm_.view().own(), sizeof(ControlBlock));
+      CopyAny(local_.get(), comm_.view().local, sizeof(LocalBlock));
       SCOPED_TRACE(testing::Message() << "operator " << number << " of " << comm_.n_ranks() << " ranks");
-      expected_.Compare(*seen_);
+      expected_.Compare(*seen_, *local_);
       expected_.CompareTraffic(comm_.Tally());
     }
   }
@@ -286,6 +293,7 @@ class Rank {
                     .ok());
     tc::Launch launch{.comm = comm_, .stream = stream_, .shape = {.op = drawn.op}, .problem = {}};
     if (drawn.op != tcOpBarrier) launch.shape.type = tcFloat32;
+    launch.plane = drawn.plane;
     launch.slab = drawn.slab;
     if (refuses) {
       launch.problem = Error(tcInvalidArgument, "the test wants it so");
@@ -374,7 +382,10 @@ class Rank {
     }
   }
 
-  static uint64_t ChunkBytes(uint64_t bytes) { return OnGpu() ? DeviceChunkBytes(bytes) : HostChunkBytes(bytes); }
+  static uint64_t ChunkBytes(uint64_t bytes) {
+    if (!OnGpu()) return HostChunkBytes(bytes);
+    return HostStaged() ? HostStagedChunkBytes(bytes) : DeviceChunkBytes(bytes);
+  }
 
   Communicator& comm_;
   std::barrier<>& meet_;
@@ -383,6 +394,7 @@ class Rank {
   std::byte* window_ = nullptr;
   std::shared_ptr<const Window> registered_;
   std::unique_ptr<ControlBlock> seen_;
+  std::unique_ptr<LocalBlock> local_;
   tcStream_t stream_ = nullptr;
 };
 

@@ -32,6 +32,14 @@ constexpr uint64_t DeviceChunkBytes(uint64_t bytes) {
   return ChunkSize(bytes, smallest);
 }
 
+// The same through host memory: enough to fill PCIe both ways, half of them with each.
+inline constexpr int kMostHostStagedBlocks = 16;
+constexpr uint64_t HostStagedChunkBytes(uint64_t bytes) {
+  uint64_t smallest = uint64_t{16} << 10;
+  while (smallest < uint64_t{64} << 10 && smallest < bytes / (2 * kMostHostStagedBlocks)) smallest *= 2;
+  return ChunkSize(bytes, smallest);
+}
+
 TC_HOST_DEVICE constexpr int ChunkCount(uint64_t rows, uint64_t chunk_rows) {
   return static_cast<int>((rows + chunk_rows - 1) / chunk_rows);
 }

@@ -49,13 +49,13 @@ inline uint64_t SkippedUnits(const Shards& shards, const Slab& slab, int rank) {
 
 // One slab, in bytes, of a gather.
 inline Exchange GatherExchange(const AllGatherVProblem& problem, const Slab& slab, int rank, tcPlane_t plane) {
-  const bool push = plane == tcPlanePush;
+  const bool push = plane != tcPlanePull;
   Exchange exchange{.shared = true};
   const std::byte* const send = static_cast<const std::byte*>(problem.send) + SkippedUnits(problem.blocks, slab, rank);
   const auto place = [&](int owner) {
     return static_cast<std::byte*>(problem.recv) + problem.place[owner] + SkippedUnits(problem.blocks, slab, owner);
   };
-  const PairChunks own = DeviceChunks(slab.packed.rows(rank));
+  const PairChunks own = DeviceChunks(slab.packed.rows(rank), plane);
   uint64_t staged[kMaxRanks + 1] = {};
   for (int peer = 0; peer < slab.packed.n_ranks; ++peer) {
     staged[peer + 1] = staged[peer] + StagedBytes(slab.packed.rows(peer));
@@ -65,7 +65,7 @@ inline Exchange GatherExchange(const AllGatherVProblem& problem, const Slab& sla
     exchange.pair[peer] = {.send = send,
                            .recv = place(peer),
                            .to = own,
-                           .from = DeviceChunks(slab.packed.rows(peer)),
+                           .from = DeviceChunks(slab.packed.rows(peer), plane),
                            .staged_to = push ? staged[rank] : 0,
                            .staged_from = push ? staged[peer] : 0,
                            .direct = push ? slab.first[rank] : skipped};
@@ -77,7 +77,7 @@ inline Exchange GatherExchange(const AllGatherVProblem& problem, const Slab& sla
 
 // One slab, in elements, of a reduce-scatter.
 inline Exchange ScatterExchange(const ReduceScatterProblem& problem, const Slab& slab, int rank, tcPlane_t plane) {
-  const bool push = plane == tcPlanePush;
+  const bool push = plane != tcPlanePull;
   const size_t element = ElementBytes(problem.type);
   Exchange exchange{.reduces = true, .type = problem.type, .op = problem.op};
   const auto* const send = static_cast<const std::byte*>(problem.send);
@@ -89,8 +89,8 @@ inline Exchange ScatterExchange(const ReduceScatterProblem& problem, const Slab&
   for (int peer = 0; peer < slab.packed.n_ranks; ++peer) {
     const uint64_t bytes = slab.packed.rows(peer) * element;
     exchange.pair[peer] = {.send = send + slab.first[peer] * element,
-                           .to = DeviceChunks(bytes),
-                           .from = DeviceChunks(own),
+                           .to = DeviceChunks(bytes, plane),
+                           .from = DeviceChunks(own, plane),
                            .staged_to = push ? rank * StagedBytes(bytes) : before,
                            .staged_from = push ? peer * StagedBytes(own) : before_own,
                            .direct = slab.first[rank] * element};
@@ -104,13 +104,13 @@ inline Exchange ScatterExchange(const ReduceScatterProblem& problem, const Slab&
 // An all-reduce in one shot: everybody's data goes to everybody. Where recv is send, a chunk must have gone to all
 // before it is reduced, so both are one piece.
 inline Exchange OneShotExchange(const AllReduceProblem& problem, int rank, int n_ranks, tcPlane_t plane) {
-  const bool push = plane == tcPlanePush;
+  const bool push = plane != tcPlanePull;
   const uint64_t bytes = problem.count * ElementBytes(problem.type);
   Exchange exchange{.shared = true, .reduces = true, .in_units = true, .type = problem.type, .op = problem.op};
   for (int peer = 0; peer < n_ranks; ++peer) {
     exchange.pair[peer] = {.send = static_cast<const std::byte*>(problem.send),
-                           .to = DeviceChunks(bytes),
-                           .from = DeviceChunks(bytes),
+                           .to = DeviceChunks(bytes, plane),
+                           .from = DeviceChunks(bytes, plane),
                            .staged_to = push ? rank * StagedBytes(bytes) : 0,
                            .staged_from = push ? peer * StagedBytes(bytes) : 0};
   }
@@ -123,11 +123,11 @@ inline Exchange OneShotExchange(const AllReduceProblem& problem, int rank, int n
 // 16.
 inline Exchange AllToAllExchange(const AllToAllProblem& problem, uint64_t skipped, uint64_t slab_bytes, int rank,
                                  int n_ranks, tcPlane_t plane) {
-  const bool push = plane == tcPlanePush;
+  const bool push = plane != tcPlanePull;
   Exchange exchange{.first = skipped};
   const auto left = [&](uint64_t block) {
     const uint64_t rest = block - std::min(block, skipped);
-    return DeviceChunks(std::min(slab_bytes, rest));
+    return DeviceChunks(std::min(slab_bytes, rest), plane);
   };
   for (int peer = 0; peer < n_ranks; ++peer) {
     exchange.pair[peer] = {.send = static_cast<const std::byte*>(problem.send) + problem.send_place[peer] + skipped,

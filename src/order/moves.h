@@ -22,17 +22,18 @@ struct Move {
   int chunk;
 };
 
-// The piece that is claimed as number `index`. `pieces` says how many there are of each kind:
+// The two directions of a rank's link. What goes out waits for nobody; what comes in is waited for.
+enum class Direction { kOut, kIn };
+
+// Piece number `index` of what goes out. `pieces` says how many there are of each kind:
 //   shared()        chunks that go to all peers at once
 //   to(consumer)    chunks that go to one peer
 //   own()           chunks that stay
 //   from(producer)  chunks that are taken one by one
 //   reduced()       chunks that are taken from all peers together
 //   readers()       1: there is a buffer that peers read, else 0
-// Whatever waits comes last: when a block waits, all that peers wait for has been claimed by a block that is resident
-// (P9).
 template <class Pieces>
-TC_HOST_DEVICE constexpr Move MoveAt(int rank, int n_ranks, int index, const Pieces& pieces) {
+TC_HOST_DEVICE constexpr Move OutwardAt(int rank, int n_ranks, int index, const Pieces& pieces) {
   // Whether `index` is among the next `count`; if not it counts from behind them.
   const auto among = [&index](int count) {
     if (index < count) return true;
@@ -45,13 +46,52 @@ TC_HOST_DEVICE constexpr Move MoveAt(int rank, int n_ranks, int index, const Pie
     if (among(pieces.to(consumer))) return {MoveKind::kPush, consumer, index};
   }
   if (among(pieces.own())) return {MoveKind::kKeepOwn, rank, index};
+  return {MoveKind::kNone, rank, index};
+}
+
+// The same of what comes in.
+template <class Pieces>
+TC_HOST_DEVICE constexpr Move InwardAt(int rank, int n_ranks, int index, const Pieces& pieces) {
+  const auto among = [&index](int count) {
+    if (index < count) return true;
+    index -= count;
+    return false;
+  };
   for (int step = 0; step + 1 < n_ranks; ++step) {
     const int producer = ArrivalSource(rank, step, n_ranks);
     if (among(pieces.from(producer))) return {MoveKind::kArrival, producer, index};
   }
   if (among(pieces.reduced())) return {MoveKind::kReduce, rank, index};
   if (among(pieces.readers())) return {MoveKind::kReaders, rank, index};
-  return {MoveKind::kNone, rank, 0};
+  return {MoveKind::kNone, rank, index};
+}
+
+// The piece that is claimed as number `index` where one counter counts all of them. Whatever waits comes last: when a
+// block waits, all that peers wait for has been claimed by a block that is resident (P9).
+template <class Pieces>
+TC_HOST_DEVICE constexpr Move MoveAt(int rank, int n_ranks, int index, const Pieces& pieces) {
+  const Move outward = OutwardAt(rank, n_ranks, index, pieces);
+  return outward.kind != MoveKind::kNone ? outward : InwardAt(rank, n_ranks, outward.chunk, pieces);
+}
+
+// The direction in which the block with this ticket claims first, and then the other, where each has a counter of its
+// own, so that both are busy at once. The lowest ticket, which is always resident, claims all that goes out and that
+// nobody else does before it waits (P9).
+TC_HOST_DEVICE constexpr Direction FirstDirection(uint32_t ticket) {
+  return ticket % 2 == 0 ? Direction::kOut : Direction::kIn;
+}
+
+// The next piece of a block with this ticket; claim(direction) is the next number of that direction's counter.
+template <class Pieces, class Claim>
+TC_HOST_DEVICE constexpr Move NextBothWays(int rank, int n_ranks, uint32_t ticket, const Pieces& pieces,
+                                           const Claim& claim) {
+  const auto next = [&](Direction direction) {
+    return direction == Direction::kOut ? OutwardAt(rank, n_ranks, claim(direction), pieces)
+                                        : InwardAt(rank, n_ranks, claim(direction), pieces);
+  };
+  const Direction first = FirstDirection(ticket);
+  const Move move = next(first);
+  return move.kind != MoveKind::kNone ? move : next(first == Direction::kOut ? Direction::kIn : Direction::kOut);
 }
 
 // What a rank moves in an epoch in which it sends the same chunks to every peer, besides those.
@@ -68,23 +108,30 @@ struct EqualChunks {
   TC_HOST_DEVICE constexpr int chunks(int /*producer*/) const { return count; }
 };
 
-// The same for such an epoch; sent.chunks(rank) are the chunks that a rank sends to each of its peers.
+// The pieces of such an epoch; sent.chunks(rank) are the chunks that a rank sends to each of its peers.
+template <class Sent>
+struct GatherPieces {
+  const Movement& movement;
+  const Sent& sent;
+  int sends = sent.chunks(movement.rank);
+
+  TC_HOST_DEVICE constexpr int shared() const { return 0; }
+  TC_HOST_DEVICE constexpr int to(int) const { return sends; }
+  TC_HOST_DEVICE constexpr int own() const { return movement.keeps_own ? sends : 0; }
+  TC_HOST_DEVICE constexpr int from(int producer) const { return movement.takes_arrivals ? sent.chunks(producer) : 0; }
+  TC_HOST_DEVICE constexpr int reduced() const { return 0; }
+  TC_HOST_DEVICE constexpr int readers() const { return 0; }
+};
+
 template <class Sent>
 TC_HOST_DEVICE constexpr Move MoveAt(const Movement& movement, int index, const Sent& sent) {
-  struct Pieces {
-    const Movement& movement;
-    const Sent& sent;
-    int sends;
-    TC_HOST_DEVICE constexpr int shared() const { return 0; }
-    TC_HOST_DEVICE constexpr int to(int) const { return sends; }
-    TC_HOST_DEVICE constexpr int own() const { return movement.keeps_own ? sends : 0; }
-    TC_HOST_DEVICE constexpr int from(int producer) const {
-      return movement.takes_arrivals ? sent.chunks(producer) : 0;
-    }
-    TC_HOST_DEVICE constexpr int reduced() const { return 0; }
-    TC_HOST_DEVICE constexpr int readers() const { return 0; }
-  };
-  return MoveAt(movement.rank, movement.n_ranks, index, Pieces{movement, sent, sent.chunks(movement.rank)});
+  return MoveAt(movement.rank, movement.n_ranks, index, GatherPieces<Sent>{movement, sent});
+}
+
+template <class Sent, class Claim>
+TC_HOST_DEVICE constexpr Move NextBothWays(const Movement& movement, uint32_t ticket, const Sent& sent,
+                                           const Claim& claim) {
+  return NextBothWays(movement.rank, movement.n_ranks, ticket, GatherPieces<Sent>{movement, sent}, claim);
 }
 
 }  // namespace tc

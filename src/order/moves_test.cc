@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -122,6 +123,44 @@ TEST(Moves, OfUnevenPairsAreClaimedInTheSameOrder) {
       ASSERT_EQ(MoveAt(pieces.rank, n_ranks, INT32_MAX, pieces).kind, MoveKind::kNone);
     }
   }
+}
+
+// Blocks that claim one after the other, in a random order, take every piece once; who starts with what comes in has
+// seen nothing else while there was any. With one block that is the lowest ticket, which pushes all before it waits.
+TEST(Moves, BothWaysAreClaimedOnceEachFromTwoCounters) {
+  std::mt19937 random(2);
+  for (int n_ranks = 1; n_ranks <= kMaxRanks; ++n_ranks) {
+    for (int blocks : {1, 2, 3, 16}) {
+      ChunkList sent{std::vector<int>(n_ranks)};
+      for (int& count : sent.counts) count = static_cast<int>(random() % 7);
+      const Movement movement{static_cast<int>(random() % n_ranks), n_ranks, random() % 2 == 0, random() % 4 != 0};
+      std::vector<Move> left = NaiveMoves(movement, sent);
+      int claimed[2] = {};
+      const auto claim = [&](Direction direction) { return claimed[static_cast<int>(direction)]++; };
+      std::vector<uint32_t> running;
+      for (int block = 0; block < blocks; ++block) running.push_back(block);
+      while (!running.empty()) {
+        const size_t at = random() % running.size();
+        const uint32_t ticket = running[at];
+        const Move move = NextBothWays(movement, ticket, sent, claim);
+        if (move.kind == MoveKind::kNone) {
+          running.erase(running.begin() + static_cast<std::ptrdiff_t>(at));
+          continue;
+        }
+        const auto found = std::find_if(left.begin(), left.end(), [&](const Move& other) { return other == move; });
+        ASSERT_NE(found, left.end()) << "claimed twice, or no piece of this rank's";
+        left.erase(found);
+        const bool comes_in = move.kind == MoveKind::kArrival;
+        const bool first = comes_in == (FirstDirection(ticket) == Direction::kIn);
+        const bool any_of_first = std::any_of(left.begin(), left.end(), [&](const Move& other) {
+          return (other.kind == MoveKind::kArrival) != comes_in;
+        });
+        ASSERT_TRUE(first || !any_of_first) << "turned round while there was something of its own direction";
+      }
+      ASSERT_TRUE(left.empty()) << left.size() << " pieces were left";
+    }
+  }
+  EXPECT_EQ(FirstDirection(0), Direction::kOut);  // suppliers first
 }
 
 static_assert(MoveAt({.rank = 1, .n_ranks = 2, .keeps_own = true, .takes_arrivals = true}, 3, EqualChunks{2}).kind ==

@@ -79,8 +79,9 @@ struct PairChunks {
 };
 
 // As a device's blocks move them.
-constexpr PairChunks DeviceChunks(uint64_t bytes) {
-  return {bytes, DeviceChunkBytes(bytes), ChunkCount(bytes, DeviceChunkBytes(bytes))};
+constexpr PairChunks DeviceChunks(uint64_t bytes, tcPlane_t plane) {
+  const uint64_t chunk_bytes = plane == tcPlaneHostStaged ? HostStagedChunkBytes(bytes) : DeviceChunkBytes(bytes);
+  return {bytes, chunk_bytes, ChunkCount(bytes, chunk_bytes)};
 }
 
 // An operator in which each pair of ranks moves bytes of its own, as one thread of the host does it. Both ranks know

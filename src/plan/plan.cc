@@ -8,6 +8,18 @@
 
 namespace tc {
 
+Status ChoosePlane(tcPlane_t asked, tcPlane_t agreed, tcPlane_t* plane) {
+  if (asked == tcPlaneHostStaged && agreed != tcPlaneHostStaged) {
+    return Error(
+        tcUnsupported,
+        "the host-staged plane needs host memory that is made at init; set TC_PLANE to host_staged, or leave the "
+        "plane to tcPlaneAuto");
+  }
+  *plane = agreed == tcPlaneHostStaged || asked == tcPlaneAuto ? agreed : asked;
+  if (*plane == tcPlaneAuto) *plane = tcPlanePush;
+  return {};
+}
+
 Status ChooseKernel(tcOp_t op, tcDataType_t type, tcPlane_t plane, const char* backend, const KernelRow** row) {
   bool has_op = false;
   bool has_type = false;
@@ -16,7 +28,7 @@ Status ChooseKernel(tcOp_t op, tcDataType_t type, tcPlane_t plane, const char* b
     has_op = true;
     if ((candidate.types >> type & 1) == 0) continue;
     has_type = true;
-    if (plane != tcPlaneAuto && candidate.plane != tcPlaneAuto && candidate.plane != plane) continue;
+    if (plane != tcPlaneAuto && (candidate.planes >> plane & 1) == 0) continue;
     *row = &candidate;
     return {};
   }

@@ -8,6 +8,10 @@
 
 namespace tc {
 
+// The plane of an operator whose caller asks for `asked`, in a communicator whose ranks agreed on `agreed` at init:
+// tcPlaneAuto is push. tcUnsupported: what the communicator has no memory for.
+Status ChoosePlane(tcPlane_t asked, tcPlane_t agreed, tcPlane_t* plane);
+
 // The first registry row that does the operator on this backend, in this type, on this plane (tcPlaneAuto: any).
 // tcUnsupported says which of them it was.
 Status ChooseKernel(tcOp_t op, tcDataType_t type, tcPlane_t plane, const char* backend, const KernelRow** row);

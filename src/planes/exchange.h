@@ -9,6 +9,7 @@
 //   Pause()                          a step at which a test may hold them up
 //   Copy(to, from, bytes)            by all of them
 //   Reduce(sources, to, bytes)       by all of them: the partials of all ranks, in their order
+//   DestinationOf(rank)              the place that rank's entry names
 //   InWindow(destination, rank)      where a place in a window of that rank's lies
 //   AwaitChunk(producer, chunk)      in one thread: false: the communicator has ended
 //   AwaitReader(reader)              the same for its acknowledgement
@@ -45,11 +46,10 @@ class ExchangeSteps {
   TC_HOST_DEVICE ExchangeSteps(const Block& block, const Plane& plane, const RankView& view, const Exchange& exchange)
       : block_(block), plane_(plane), view_(view), exchange_(exchange) {}
 
-  // The piece that was claimed as number `index`. False: nothing is left to do, or to wait for.
-  TC_HOST_DEVICE bool CarryOut(int index) const {
-    if (exchange_.in_units) return CarryOutUnit(index);
-    const ExchangePieces<Plane> pieces{exchange_, plane_, view_.rank, view_.n_ranks};
-    const Move move = MoveAt(view_.rank, view_.n_ranks, index, pieces);
+  TC_HOST_DEVICE ExchangePieces<Plane> pieces() const { return {exchange_, plane_, view_.rank, view_.n_ranks}; }
+
+  // A piece that was claimed. False: nothing is left to do, or to wait for.
+  TC_HOST_DEVICE bool CarryOut(const Move& move) const {
     switch (move.kind) {
       case MoveKind::kShare:
         plane_.Share(move.chunk);
@@ -71,10 +71,9 @@ class ExchangeSteps {
     }
   }
 
- private:
-  // A chunk goes to all peers before this block waits for theirs. That ends, however few blocks are resident: ranks
-  // claim chunks in one order, and the smallest chunk that some rank has not shared yet is claimed next there, by a
-  // block that waits at most for smaller ones, which all have shared.
+  // Where exchange.in_units: unit number `index`, a chunk. It goes to all peers before this block waits for theirs.
+  // That ends, however few blocks are resident: ranks claim chunks in one order, and the smallest chunk that some rank
+  // has not shared yet is claimed next there, by a block that waits at most for smaller ones, which all have shared.
   TC_HOST_DEVICE bool CarryOutUnit(int index) const {
     if (index >= exchange_.pair[view_.rank].from.count) return false;
     plane_.Share(index);
@@ -82,6 +81,7 @@ class ExchangeSteps {
     return Reduce(index);
   }
 
+ private:
   TC_HOST_DEVICE void KeepOwn(int chunk) const {
     const ExchangePair& own = exchange_.pair[view_.rank];
     const RowRange range = own.to.range(chunk);

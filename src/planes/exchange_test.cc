@@ -13,6 +13,7 @@
 
 #include "host/reduce.h"
 #include "protocol/cpu_memory.h"
+#include "protocol/entry.h"
 #include "protocol/epoch.h"
 #include "protocol/wait.h"
 
@@ -25,6 +26,7 @@ constexpr size_t kBuffer = size_t{1} << 20;
 
 struct RankMemory {
   ControlBlock control{};
+  LocalBlock local{};
   AbortBlock abort{};
   std::vector<std::byte> workspace = std::vector<std::byte>(kWorkspace);
   std::vector<std::byte> send = std::vector<std::byte>(kBuffer);
@@ -44,6 +46,7 @@ struct Ranks {
       view.abort[peer] = &memory[peer]->abort;
       view.workspace[peer] = memory[peer]->workspace.data();
     }
+    view.local = &memory[rank]->local;
     return view;
   }
   std::vector<std::unique_ptr<RankMemory>> memory;
@@ -71,6 +74,7 @@ struct CpuBlock {
     for (int rank = 0; rank < view.n_ranks; ++rank) sources[rank] = source(rank);
     host::Reduce(exchange.type, exchange.op, sources, view.n_ranks, to, bytes / ElementBytes(exchange.type));
   }
+  Destination DestinationOf(int rank) const { return EntryOf(view, view.rank, rank, epoch).destination; }
   std::byte* InWindow(const Destination& destination, int rank) const {
     RankMemory& memory = *ranks.memory[rank];
     return (destination.window == 0 ? memory.send : memory.recv).data() + destination.offset;
@@ -92,12 +96,27 @@ struct Part {
 };
 
 template <template <class> class Plane>
-void RunBlock(const Ranks& ranks, const RankView& view, const Part& part, Sequence epoch) {
+void RunBlock(const Ranks& ranks, const RankView& view, const Part& part, Sequence epoch, bool both_ways,
+              uint32_t ticket) {
   const CpuBlock block{ranks, view, part.exchange, epoch};
   const Plane<CpuBlock> plane(block, view, part.exchange, epoch);
   const ExchangeSteps<CpuBlock, Plane<CpuBlock>> steps(block, plane, view, part.exchange);
-  LocalBlock& local = view.own().local;
-  while (steps.CarryOut(static_cast<int>(CpuMemory::AddRelaxedGpu(&local.moves, uint32_t{1})))) {
+  LocalBlock& local = *view.local;
+  const auto claim = [](uint32_t& counter) {
+    return static_cast<int>(CpuMemory::AddRelaxedGpu(&counter, uint32_t{1}));
+  };
+  const auto next = [&] {
+    if (!both_ways) return MoveAt(view.rank, view.n_ranks, claim(local.moves), steps.pieces());
+    return NextBothWays(view.rank, view.n_ranks, ticket, steps.pieces(), [&](Direction direction) {
+      return claim(direction == Direction::kOut ? local.moves : local.moves_in);
+    });
+  };
+  if (part.exchange.in_units) {
+    while (steps.CarryOutUnit(claim(local.moves))) {
+    }
+  } else {
+    while (steps.CarryOut(next())) {
+    }
   }
 }
 
@@ -109,7 +128,7 @@ void RunEpoch(const Ranks& ranks, int blocks, tcPlane_t plane, const Make& make)
     threads.emplace_back([&, rank] {
       const RankView view = ranks.view(rank);
       const Part part = make(rank);
-      const Sequence epoch = EnterEpoch<CpuMemory>(view.own().local);
+      const Sequence epoch = EnterEpoch<CpuMemory>(*view.local);
       EntryRecord entry{};
       entry.shape.op = tcOpAllGather;
       entry.destination = part.destination;
@@ -120,10 +139,11 @@ void RunEpoch(const Ranks& ranks, int blocks, tcPlane_t plane, const Make& make)
       }
       std::vector<std::thread> team;
       for (int index = 0; index < blocks; ++index) {
-        team.emplace_back([&] {
-          plane == tcPlanePush ? RunBlock<PushPlane>(ranks, view, part, epoch)
-                               : RunBlock<PullPlane>(ranks, view, part, epoch);
-          LeaveEpoch<CpuMemory>(view.own().local, epoch, blocks, 0);
+        team.emplace_back([&, ticket = static_cast<uint32_t>(index)] {
+          const bool both_ways = plane == tcPlaneHostStaged;
+          plane == tcPlanePull ? RunBlock<PullPlane>(ranks, view, part, epoch, both_ways, ticket)
+                               : RunBlock<PushPlane>(ranks, view, part, epoch, both_ways, ticket);
+          LeaveEpoch<CpuMemory>(*view.local, epoch, blocks, 0);
         });
       }
       for (std::thread& thread : team) thread.join();
@@ -131,8 +151,9 @@ void RunEpoch(const Ranks& ranks, int blocks, tcPlane_t plane, const Make& make)
   }
   for (std::thread& thread : threads) thread.join();
   for (const auto& memory : ranks.memory) {
-    for (const uint32_t taken : memory->control.local.taken) EXPECT_EQ(taken, 0u);
-    EXPECT_EQ(memory->control.local.moves, 0u);
+    for (const uint32_t taken : memory->local.taken) EXPECT_EQ(taken, 0u);
+    EXPECT_EQ(memory->local.moves, 0u);
+    EXPECT_EQ(memory->local.moves_in, 0u);
   }
 }
 
@@ -142,7 +163,7 @@ class Exchanges : public ::testing::TestWithParam<std::tuple<tcPlane_t, int, int
   static tcPlane_t plane() { return std::get<0>(GetParam()); }
   static int n_ranks() { return std::get<1>(GetParam()); }
   static int n_blocks() { return std::get<2>(GetParam()); }
-  bool push() const { return plane() == tcPlanePush; }
+  bool push() const { return plane() != tcPlanePull; }
 
   void Fill() {
     for (auto& memory : ranks_.memory) {
@@ -307,8 +328,8 @@ TEST_P(Exchanges, MoveEveryPairsBlock) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Planes, Exchanges,
-                         ::testing::Combine(::testing::Values(tcPlanePush, tcPlanePull), ::testing::Values(1, 2, 3, 5),
-                                            ::testing::Values(1, 3)),
+                         ::testing::Combine(::testing::Values(tcPlanePush, tcPlanePull, tcPlaneHostStaged),
+                                            ::testing::Values(1, 2, 3, 5), ::testing::Values(1, 3)),
                          [](const auto& param) {
                            return std::string(PlaneName(std::get<0>(param.param))) + "_" +
                                   std::to_string(std::get<1>(param.param)) + "_" +

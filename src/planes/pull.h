@@ -4,7 +4,6 @@
 #include "order/exchange.h"
 #include "protocol/acknowledgement.h"
 #include "protocol/election.h"
-#include "protocol/entry.h"
 #include "protocol/watermark.h"
 
 namespace tc {
@@ -39,7 +38,7 @@ class PullPlane {
 
   TC_HOST_DEVICE const std::byte* Arrived(int producer) const {
     const ExchangePair& pair = exchange_.pair[producer];
-    const Destination& source = SourceOf(producer);
+    const Destination source = SourceOf(producer);
     return source.window < 0 ? view_.workspace[producer] + pair.staged_from
                              : block_.InWindow(source, producer) + pair.direct;
   }
@@ -49,16 +48,14 @@ class PullPlane {
   TC_HOST_DEVICE void HaveRead(int producer) const {
     if (SourceOf(producer).window < 0) return;
     const auto chunks = static_cast<uint32_t>(exchange_.pair[producer].from.count);
-    if (Elect<Memory>(&view_.own().local.taken[producer], chunks)) Acknowledge<Memory>(view_, producer, epoch_);
+    if (Elect<Memory>(&view_.local->taken[producer], chunks)) Acknowledge<Memory>(view_, producer, epoch_);
   }
 
   // Whether peers read a buffer of this rank's caller.
   TC_HOST_DEVICE bool IsRead() const { return SourceOf(view_.rank).window >= 0; }
 
  private:
-  TC_HOST_DEVICE const Destination& SourceOf(int producer) const {
-    return EntryOf(view_, view_.rank, producer, epoch_).destination;
-  }
+  TC_HOST_DEVICE Destination SourceOf(int producer) const { return block_.DestinationOf(producer); }
 
   TC_HOST_DEVICE void Stage(int consumer, int chunk) const {
     if (IsRead()) return;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "order/exchange.h"
-#include "protocol/entry.h"
 #include "protocol/watermark.h"
 
 namespace tc {
@@ -40,7 +39,7 @@ class PushPlane {
   // Where a producer's bytes lie once their watermarks say so: where they belong, or where they are staged.
   TC_HOST_DEVICE const std::byte* Arrived(int producer) const {
     const ExchangePair& pair = exchange_.pair[producer];
-    const bool direct = EntryOf(view_, view_.rank, view_.rank, epoch_).destination.window >= 0;
+    const bool direct = block_.DestinationOf(view_.rank).window >= 0;
     return direct ? pair.recv : view_.workspace[view_.rank] + pair.staged_from;
   }
 
@@ -51,7 +50,7 @@ class PushPlane {
  private:
   TC_HOST_DEVICE void Store(int consumer, int chunk) const {
     const ExchangePair& pair = exchange_.pair[consumer];
-    const Destination& destination = EntryOf(view_, view_.rank, consumer, epoch_).destination;
+    const Destination destination = block_.DestinationOf(consumer);
     std::byte* const to = destination.window < 0 ? view_.workspace[consumer] + pair.staged_to
                                                  : block_.InWindow(destination, consumer) + pair.direct;
     const RowRange range = pair.to.range(chunk);

@@ -11,13 +11,13 @@ namespace tc {
 // read must have happened before: in this thread, or in threads it has synchronised with.
 template <class Memory>
 TC_HOST_DEVICE void Acknowledge(const RankView& view, int owner, Sequence epoch) {
-  Signal<Memory>(&view.control[owner]->from.acknowledgement[view.rank].epoch, epoch);
+  Signal<Memory>(&view.control[owner]->acknowledgement[view.rank].epoch, epoch);
 }
 
 // Whether `reader` has read all it needed of this rank's buffer in `epoch`; if so the buffer may be written again.
 template <class Memory>
 TC_HOST_DEVICE bool HasAcknowledged(const RankView& view, int reader, Sequence epoch) {
-  return Reached<Memory>(&view.own().from.acknowledgement[reader].epoch, epoch);
+  return Reached<Memory>(&view.own().acknowledgement[reader].epoch, epoch);
 }
 
 }  // namespace tc

@@ -8,7 +8,7 @@ namespace tc {
 
 // The record that `writer` has published, or will, on rank `reader` for `epoch`.
 TC_HOST_DEVICE inline EntryRecord& EntryOf(const RankView& view, int reader, int writer, Sequence epoch) {
-  return view.control[reader]->from.entry[writer].record[epoch % 2];
+  return view.control[reader]->entry[writer].record[epoch % 2];
 }
 
 // A slot holds twice the epoch, plus one where no record goes with it: a barrier says all there is to say by entering,

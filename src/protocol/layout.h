@@ -1,4 +1,5 @@
-// The memory through which ranks talk: one ControlBlock per rank, mapped by every peer.
+// The memory through which ranks talk: one ControlBlock per rank, mapped by every peer. And the LocalBlock of a rank,
+// which no peer sees.
 #pragma once
 
 #include <cstddef>
@@ -81,7 +82,7 @@ struct alignas(kWriterStride) AcknowledgementSlot {
 };
 
 // Element r of each array is written by rank r and by nobody else.
-struct PeerBlock {
+struct ControlBlock {
   EntrySlot entry[kMaxRanks];
   WatermarkRow watermark[kMaxRanks];
   AcknowledgementSlot acknowledgement[kMaxRanks];
@@ -94,7 +95,8 @@ struct Tally {
   uint64_t wait_ns[kMaxRanks];  // for each peer to enter
 };
 
-// Touched by the rank itself alone. The counters are zero between operators.
+// Touched by the rank itself alone, and always in the memory of its own device, whose atomics it needs: no device adds
+// atomically to a peer's memory, and few to a host's. The counters are zero between operators.
 struct LocalBlock {
   alignas(
       kWriterStride) uint64_t arrivals;     // the last completed epoch (P3), and who has come for the next: see epoch.h
@@ -103,6 +105,7 @@ struct LocalBlock {
   alignas(kWriterStride) uint32_t refused;  // not 0: the rest of an operator of several epochs is left out
   alignas(kWriterStride) uint32_t tiles;    // tiles claimed
   alignas(kWriterStride) uint32_t moves;    // pieces of data movement claimed
+  alignas(kWriterStride) uint32_t moves_in;          // of those that come in, where they are counted apart
   alignas(kWriterStride) uint32_t taken[kMaxRanks];  // chunks read of each peer's buffer, see Elect
   alignas(kWriterStride) uint32_t finished;          // threads or blocks that have left
   alignas(kWriterStride) uint32_t exited;    // blocks of a launch outside graphs that have ended, however they did
@@ -111,13 +114,9 @@ struct LocalBlock {
   alignas(kWriterStride) uint32_t gate[kMaxRowBlocks];  // rows that have come, per block of rows (P11)
 };
 
-struct ControlBlock {
-  PeerBlock from;
-  LocalBlock local;
-};
-
-// All of it starts as zero bytes and is mapped by other processes.
+// All of it starts as zero bytes, and all but LocalBlock is mapped by other processes.
 static_assert(std::is_standard_layout_v<ControlBlock> && std::is_trivially_copyable_v<ControlBlock>);
+static_assert(std::is_standard_layout_v<LocalBlock> && std::is_trivially_copyable_v<LocalBlock>);
 static_assert(sizeof(EntryRecord) == 512);
 static_assert(sizeof(ControlBlock) < (size_t{1} << 20));
 
@@ -125,9 +124,13 @@ static_assert(sizeof(ControlBlock) < (size_t{1} << 20));
 struct RankView {
   int rank = 0;
   int n_ranks = 1;
+  LocalBlock* local = nullptr;
   ControlBlock* control[kMaxRanks] = {};
   AbortBlock* abort[kMaxRanks] = {};
   std::byte* workspace[kMaxRanks] = {};
+  // Of the rank's own device, as large as a workspace: where an operator that reads staged data more than once brings
+  // it first. NULL where the workspace is such memory itself.
+  std::byte* landing = nullptr;
 
   TC_HOST_DEVICE ControlBlock& own() const { return *control[rank]; }
 };

@@ -28,12 +28,13 @@ class Ranks {
   explicit Ranks(int n, Sequence start = 0) {
     for (int rank = 0; rank < n; ++rank) {
       blocks_.push_back(std::make_unique<ControlBlock>());
-      blocks_.back()->local.arrivals = start << kArrivalBits;
+      locals_.push_back(std::make_unique<LocalBlock>());
+      locals_.back()->arrivals = start << kArrivalBits;
       aborts_.push_back(std::make_unique<AbortBlock>());
     }
   }
   RankView view(int rank) const {
-    RankView view{.rank = rank, .n_ranks = static_cast<int>(blocks_.size())};
+    RankView view{.rank = rank, .n_ranks = static_cast<int>(blocks_.size()), .local = locals_[rank].get()};
     for (size_t peer = 0; peer < blocks_.size(); ++peer) {
       view.control[peer] = blocks_[peer].get();
       view.abort[peer] = aborts_[peer].get();
@@ -51,6 +52,7 @@ class Ranks {
 
  private:
   std::vector<std::unique_ptr<ControlBlock>> blocks_;
+  std::vector<std::unique_ptr<LocalBlock>> locals_;
   std::vector<std::unique_ptr<AbortBlock>> aborts_;
 };
 
@@ -60,11 +62,10 @@ TEST(Layout, WritersNeverShareALine) {
   const auto abort = std::make_unique<AbortBlock>();
   for (int writer = 1; writer < kMaxRanks; ++writer) {
     EXPECT_NE(line(&abort->from[writer].word), line(&abort->from[writer - 1].word));
-    EXPECT_NE(line(&block->from.entry[writer].record[0]),
-              line(reinterpret_cast<char*>(&block->from.entry[writer - 1].record[1]) + sizeof(EntryRecord) - 1));
-    EXPECT_NE(line(&block->from.acknowledgement[writer].epoch), line(&block->from.acknowledgement[writer - 1].epoch));
-    EXPECT_NE(line(&block->from.watermark[writer].chunk[0]),
-              line(&block->from.watermark[writer - 1].chunk[kMaxChunks - 1]));
+    EXPECT_NE(line(&block->entry[writer].record[0]),
+              line(reinterpret_cast<char*>(&block->entry[writer - 1].record[1]) + sizeof(EntryRecord) - 1));
+    EXPECT_NE(line(&block->acknowledgement[writer].epoch), line(&block->acknowledgement[writer - 1].epoch));
+    EXPECT_NE(line(&block->watermark[writer].chunk[0]), line(&block->watermark[writer - 1].chunk[kMaxChunks - 1]));
   }
 }
 
@@ -73,7 +74,7 @@ TEST(Entry, CarriesItsRecordToEveryPeerInEveryEpoch) {
     Ranks ranks(4, start);
     ranks.Run([](const RankView& view) {
       for (int round = 0; round < 300; ++round) {
-        const Sequence epoch = EnterEpoch<CpuMemory>(view.own().local);
+        const Sequence epoch = EnterEpoch<CpuMemory>(*view.local);
         EntryRecord mine{};
         mine.shape.m = epoch * 10 + view.rank;
         mine.destination = {view.rank, epoch};
@@ -93,9 +94,9 @@ TEST(Entry, CarriesItsRecordToEveryPeerInEveryEpoch) {
             EXPECT_STREQ(seen.sentence, mine.sentence);
           }
         }
-        LeaveEpoch<CpuMemory>(view.own().local, epoch, 1, 0);
+        LeaveEpoch<CpuMemory>(*view.local, epoch, 1, 0);
       }
-      EXPECT_EQ(view.own().local.arrivals, (EnterEpoch<CpuMemory>(view.own().local) - 1) << kArrivalBits);
+      EXPECT_EQ(view.local->arrivals, (EnterEpoch<CpuMemory>(*view.local) - 1) << kArrivalBits);
     });
   }
 }
@@ -110,7 +111,7 @@ TEST(Watermark, DataIsThereWhenItsWatermarkIs) {
     std::vector<std::vector<uint64_t>> memory(kRanks, std::vector<uint64_t>(kRanks * kChunks * kWords));
     ranks.Run([&](const RankView& view) {
       for (int round = 0; round < 100; ++round) {
-        const Sequence epoch = EnterEpoch<CpuMemory>(view.own().local);
+        const Sequence epoch = EnterEpoch<CpuMemory>(*view.local);
         for (int peer = 0; peer < kRanks; ++peer) PublishEntry<CpuMemory>(view, peer, epoch, EntryRecord{});
         for (int peer = 0; peer < kRanks; ++peer) {
           WaitUntil<CpuMemory>([&] { return HasEntered<CpuMemory>(view, peer, epoch); }, view, kLimitNs);
@@ -132,7 +133,7 @@ TEST(Watermark, DataIsThereWhenItsWatermarkIs) {
             }
           }
         }
-        LeaveEpoch<CpuMemory>(view.own().local, epoch, 1, 0);
+        LeaveEpoch<CpuMemory>(*view.local, epoch, 1, 0);
       }
     });
   }
@@ -149,7 +150,7 @@ TEST(Acknowledgement, ABufferIsWrittenAgainOnlyWhenAllHaveReadIt) {
     std::vector<std::vector<uint64_t>> buffer(kRanks, std::vector<uint64_t>(kWords));
     ranks.Run([&](const RankView& view) {
       for (int round = 0; round < 60; ++round) {
-        const Sequence epoch = EnterEpoch<CpuMemory>(view.own().local);
+        const Sequence epoch = EnterEpoch<CpuMemory>(*view.local);
         for (uint64_t& word : buffer[view.rank]) word = epoch * 10 + view.rank;
         for (int peer = 0; peer < kRanks; ++peer) RaiseWatermark<CpuMemory>(view, peer, 0, epoch);
         std::vector<std::thread> readers;
@@ -161,8 +162,7 @@ TEST(Acknowledgement, ABufferIsWrittenAgainOnlyWhenAllHaveReadIt) {
               for (uint32_t word = reader; word < kWords; word += kReaders) {
                 ASSERT_EQ(buffer[owner][word], epoch * 10 + owner);
               }
-              if (Elect<CpuMemory>(&view.own().local.taken[owner], kReaders))
-                Acknowledge<CpuMemory>(view, owner, epoch);
+              if (Elect<CpuMemory>(&view.local->taken[owner], kReaders)) Acknowledge<CpuMemory>(view, owner, epoch);
             }
           });
         }
@@ -171,8 +171,8 @@ TEST(Acknowledgement, ABufferIsWrittenAgainOnlyWhenAllHaveReadIt) {
           ASSERT_EQ(WaitUntil<CpuMemory>(read, view, kLimitNs), WaitResult::kReached);
         }
         for (std::thread& thread : readers) thread.join();
-        for (const uint32_t taken : view.own().local.taken) ASSERT_EQ(taken, 0u);
-        LeaveEpoch<CpuMemory>(view.own().local, epoch, 1, 0);
+        for (const uint32_t taken : view.local->taken) ASSERT_EQ(taken, 0u);
+        LeaveEpoch<CpuMemory>(*view.local, epoch, 1, 0);
       }
     });
   }

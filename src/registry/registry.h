@@ -21,8 +21,9 @@ struct Launch {
   std::variant<std::monostate, Status, AllGatherProblem, AllGatherVProblem, ReduceScatterProblem, AllReduceProblem,
                AllToAllProblem, AllGatherGemmProblem>
       problem;
-  uint64_t slab = 0;  // what fits the workspace at a time: bytes of a block, rows of a shard
-  int movers = 0;     // SMs that move data; 0: the kernel's default
+  tcPlane_t plane = tcPlanePush;  // one of the row's
+  uint64_t slab = 0;              // what fits the workspace at a time: bytes of a block, rows of a shard
+  int movers = 0;                 // SMs that move data; 0: the kernel's default
 };
 
 struct KernelRow {
@@ -30,7 +31,7 @@ struct KernelRow {
   tcOp_t op;
   const char* backend;  // Backend::name()
   uint32_t types;       // bit t: does tcDataType_t t
-  tcPlane_t plane;      // tcPlaneAuto: moves no data
+  uint32_t planes;      // bit p: runs on tcPlane_t p; all of them: moves no data
   Status (*launch)(const Launch& launch);
 };
 

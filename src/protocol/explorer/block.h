@@ -25,7 +25,7 @@ template <class Memory>
 class Block {
  public:
   Block(const RankView& view, int index, int blocks, Mutation mutation)
-      : view_(view), local_(view.own().local), index_(index), blocks_(blocks), mutation_(mutation) {}
+      : view_(view), local_(*view.local), index_(index), blocks_(blocks), mutation_(mutation) {}
 
   // Enters the next epoch. The block with ticket 0 meets the peers, the others wait for its verdict. `early`: only
   // until all have entered the epoch before, which is enough to write this epoch's half of a staging buffer (P8).
@@ -150,8 +150,8 @@ class Block {
   uint64_t ending() const { return ending_ == 0 ? uint64_t{kFinished} : ending_; }
 
   bool Arrived(int producer, int chunk) const {
-    const Sequence* slot = &view_.own().from.watermark[producer].chunk[chunk];
-    if (mutation_ == Mutation::kPollsThePeer) slot = &view_.control[producer]->from.watermark[view_.rank].chunk[chunk];
+    const Sequence* slot = &view_.own().watermark[producer].chunk[chunk];
+    if (mutation_ == Mutation::kPollsThePeer) slot = &view_.control[producer]->watermark[view_.rank].chunk[chunk];
     if (mutation_ == Mutation::kWaitsForEqual) return Memory::LoadAcquireSys(slot) == epoch_;
     if (mutation_ == Mutation::kPollsThePeer) return Reached<Memory>(slot, epoch_);
     return HasArrived<Memory>(view_, producer, chunk, epoch_);

@@ -16,6 +16,7 @@ enum class Kind {
   kBarrier,
   kGather,     // every block contributes to every chunk; the last announces it
   kClaimed,    // blocks claim chunks, as the kernels do
+  kBothWays,   // the same where each direction has a counter of its own
   kBroadcast,  // from rank 0
 };
 
@@ -84,13 +85,20 @@ class GatherBlock {
       ++number_;
       Memory::SyncThreads(staging_.grid[view_.rank]);
     }
-    const bool counts = options_.operations.back().kind == Kind::kClaimed && index_ == 0 && ending_ == kFinished;
-    if (counts && Memory::LoadRelaxed(&view_.own().local.moves) != 0) Memory::Fail("a counter is left as it was");
+    if (Claims(options_.operations.back()) && index_ == 0 && ending_ == kFinished) {
+      for (const uint32_t* counter : {&view_.local->moves, &view_.local->moves_in}) {
+        if (Memory::LoadRelaxed(counter) != 0) Memory::Fail("a counter is left as it was");
+      }
+    }
     return ending_;
   }
 
  private:
   using B = Block<Memory>;
+
+  static bool Claims(const Operation& operation) {
+    return operation.kind == Kind::kClaimed || operation.kind == Kind::kBothWays;
+  }
 
   void RunOne(Operation operation) {
     if (options_.differ && view_.rank == 1) operation.chunks = 1;
@@ -110,7 +118,7 @@ class GatherBlock {
       return;
     }
     if (operation.kind == Kind::kGather) Gather(block, operation);
-    if (operation.kind == Kind::kClaimed) GatherClaimed(block, operation);
+    if (Claims(operation)) GatherClaimed(block, operation);
     if (operation.kind == Kind::kBroadcast) Broadcast(block, operation);
     ending_ = block.ending();
     Leave(block, operation);
@@ -153,7 +161,7 @@ class GatherBlock {
 
   void Raise(const B& block, int consumer, int chunk) {
     if (options_.mutation == Mutation::kTwoRanksOneSlot) {
-      Signal<Memory>(&view_.control[consumer]->from.watermark[consumer].chunk[chunk], block.epoch());
+      Signal<Memory>(&view_.control[consumer]->watermark[consumer].chunk[chunk], block.epoch());
     } else {
       RaiseWatermark<Memory>(view_, consumer, chunk, block.epoch());
     }
@@ -182,7 +190,7 @@ class GatherBlock {
       if (seen != Content(block.epoch(), producer, chunk, part)) Memory::Fail("reads data of another epoch or place");
     }
     if (options_.mutation == Mutation::kSlotReset) {
-      Memory::StoreRelaxed(&view_.own().from.watermark[signaller].chunk[chunk], Sequence{0});
+      Memory::StoreRelaxed(&view_.own().watermark[signaller].chunk[chunk], Sequence{0});
     }
     return true;
   }
@@ -205,10 +213,16 @@ class GatherBlock {
   // The pieces as the kernels claim them.
   bool GatherClaimed(B& block, const Operation& operation) {
     const Movement movement{.rank = view_.rank, .n_ranks = view_.n_ranks, .keeps_own = false, .takes_arrivals = true};
+    const EqualChunks sent{operation.chunks};
+    const bool both_ways = operation.kind == Kind::kBothWays;
+    const auto claim = [&](Direction direction) {
+      uint32_t& counter = direction == Direction::kOut ? block.local().moves : block.local().moves_in;
+      return static_cast<int>(Memory::AddRelaxedGpu(&counter, uint32_t{1}));
+    };
     for (;;) {
-      Memory::Forget(block.epoch() << 12 | number_ << 1 | 1);
-      const int claimed = static_cast<int>(Memory::AddRelaxedGpu(&block.local().moves, uint32_t{1}));
-      const Move move = MoveAt(movement, claimed, EqualChunks{operation.chunks});
+      Memory::Forget(block.epoch() << 12 | (both_ways ? block.ticket() + 1 : 0) << 8 | number_ << 1 | 1);
+      const Move move = both_ways ? NextBothWays(movement, block.ticket(), sent, claim)
+                                  : MoveAt(movement, claim(Direction::kOut), sent);
       if (move.kind == MoveKind::kNone) return true;
       if (move.kind == MoveKind::kPush) {
         WriteParts(block, move.peer, move.chunk, 0, 1);

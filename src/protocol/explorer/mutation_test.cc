@@ -276,10 +276,10 @@ bool WritersAreApart(const Words& words) {
 }
 
 TEST(MutationsOfTables, P14Layout) {
-  EXPECT_TRUE(WritersAreApart({offsetof(PeerBlock, entry), sizeof(EntrySlot), sizeof(EntrySlot)}));
-  EXPECT_TRUE(WritersAreApart({offsetof(PeerBlock, watermark), sizeof(WatermarkRow), sizeof(WatermarkRow)}));
+  EXPECT_TRUE(WritersAreApart({offsetof(ControlBlock, entry), sizeof(EntrySlot), sizeof(EntrySlot)}));
+  EXPECT_TRUE(WritersAreApart({offsetof(ControlBlock, watermark), sizeof(WatermarkRow), sizeof(WatermarkRow)}));
   EXPECT_TRUE(WritersAreApart({offsetof(AbortBlock, from), sizeof(AbortSlot), sizeof(AbortSlot)}));
-  EXPECT_EQ(alignof(PeerBlock) % kWriterStride, 0u);
+  EXPECT_EQ(alignof(ControlBlock) % kWriterStride, 0u);
   EXPECT_EQ(alignof(AbortBlock) % kWriterStride, 0u);
   struct Packed {
     Sequence from[kMaxRanks];

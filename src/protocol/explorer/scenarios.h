@@ -25,6 +25,7 @@ std::vector<NamedScenario> AllScenarios() {
   const Operation pair{Kind::kGather, 1, 2};
   const Operation claimed{Kind::kClaimed, 2, 2};
   const Operation claimed_one{Kind::kClaimed, 1, 2};
+  const Operation both_ways{Kind::kBothWays, 1, 2};
   const Operation broadcast{Kind::kBroadcast, 1, 1};
   const auto gathers = [](GatherOptions options) {
     return [options](Sequence start, Mutation mutation) {
@@ -47,6 +48,8 @@ std::vector<NamedScenario> AllScenarios() {
       {"push, chunks claimed by blocks, 1 chunk", gathers({.operations = {claimed_one, claimed_one}})},
       {"push, chunks claimed by blocks, 2 chunks", gathers({.operations = {claimed}})},
       {"push, one block resident at a time", gathers({.operations = {claimed, claimed}, .one_resident = true})},
+      {"push, both directions claimed at once", gathers({.operations = {both_ways, both_ways}})},
+      {"the same, one block resident at a time", gathers({.operations = {both_ways, both_ways}, .one_resident = true})},
       {"mixed: gather, barrier, other gather", gathers({.operations = {gather, barrier, narrow}})},
       {"mixed, staging halves", gathers({.operations = {gather, narrow, gather}, .early = true})},
       {"broadcast, 3 ranks, 4 epochs, root ahead",

@@ -30,11 +30,9 @@ std::string NameInLocal(size_t offset) {
   constexpr struct {
     size_t offset;
     const char* name;
-  } kFields[] = {{offsetof(LocalBlock, finished), "finished"},
-                 {offsetof(LocalBlock, moves), "moves"},
-                 {offsetof(LocalBlock, tiles), "tiles"},
-                 {offsetof(LocalBlock, dead), "dead"},
-                 {offsetof(LocalBlock, verdict), "verdict"}};
+  } kFields[] = {{offsetof(LocalBlock, finished), "finished"}, {offsetof(LocalBlock, taken), "taken"},
+                 {offsetof(LocalBlock, moves), "moves"},       {offsetof(LocalBlock, tiles), "tiles"},
+                 {offsetof(LocalBlock, dead), "dead"},         {offsetof(LocalBlock, verdict), "verdict"}};
   for (const auto& field : kFields) {
     if (offset >= field.offset) return field.name;
   }
@@ -42,9 +40,8 @@ std::string NameInLocal(size_t offset) {
 }
 
 std::string NameInControl(size_t offset) {
-  if (offset >= offsetof(ControlBlock, local)) return NameInLocal(offset - offsetof(ControlBlock, local));
-  if (offset < offsetof(PeerBlock, watermark)) return NameInEntry(offset);
-  offset -= offsetof(PeerBlock, watermark);
+  if (offset < offsetof(ControlBlock, watermark)) return NameInEntry(offset);
+  offset -= offsetof(ControlBlock, watermark);
   return Indexed("watermark", offset / sizeof(WatermarkRow)) + Indexed(".chunk", offset % sizeof(WatermarkRow) / 8);
 }
 
@@ -61,26 +58,30 @@ void World::AddRegion(const void* begin, size_t bytes, int home, std::function<s
 
 void World::AddControl(int rank, Sequence epoch) {
   auto control = std::make_shared<ControlBlock>();
+  auto local = std::make_shared<LocalBlock>();
   auto abort = std::make_shared<AbortBlock>();
-  control->local.arrivals = epoch << kArrivalBits;
+  local->arrivals = epoch << kArrivalBits;
   for (int writer = 0; writer < n_ranks_; ++writer) {
-    EntryRecord* const records = control->from.entry[writer].record;
+    EntryRecord* const records = control->entry[writer].record;
     records[epoch % 2].entered = EntryWord(epoch, false);
     records[(epoch + 1) % 2].entered = EntryWord(epoch > 0 ? epoch - 1 : 0, false);
   }
   AddRegion(control.get(), sizeof(ControlBlock), rank, NameInControl);
+  AddRegion(local.get(), sizeof(LocalBlock), rank, NameInLocal);
   AddRegion(abort.get(), sizeof(AbortBlock), rank, [](size_t offset) {
     const bool left = offset % sizeof(AbortSlot) >= offsetof(AbortSlot, left);
     return Indexed("abort", offset / sizeof(AbortSlot)) + (left ? ".left" : "");
   });
   control_[rank] = control.get();
+  local_[rank] = local.get();
   abort_[rank] = abort.get();
   owned_.push_back(std::move(control));
+  owned_.push_back(std::move(local));
   owned_.push_back(std::move(abort));
 }
 
 RankView World::view(int rank) const {
-  RankView view{.rank = rank, .n_ranks = n_ranks_};
+  RankView view{.rank = rank, .n_ranks = n_ranks_, .local = local_[rank]};
   for (int peer = 0; peer < n_ranks_; ++peer) {
     view.control[peer] = control_[peer];
     view.abort[peer] = abort_[peer];

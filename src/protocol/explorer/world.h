@@ -58,7 +58,7 @@ class World {
     owned_.push_back(array);
     return array.get();
   }
-  // A rank's ControlBlock and AbortBlock; all ranks have left `epoch`.
+  // A rank's ControlBlock, LocalBlock and AbortBlock; all ranks have left `epoch`.
   void AddControl(int rank, Sequence epoch);
   RankView view(int rank) const;
 
@@ -128,6 +128,7 @@ class World {
   std::vector<int> barriers_;
   std::vector<int> watched_;
   ControlBlock* control_[kMaxRanks] = {};
+  LocalBlock* local_[kMaxRanks] = {};
   AbortBlock* abort_[kMaxRanks] = {};
 };
 
