@@ -27,7 +27,8 @@ struct BlockReduction {
   using Stored = typename Format::Stored;
   using Sum = typename Format::Sum;
   static constexpr int kPerWord = 16 / sizeof(Stored);
-  static constexpr int kUnroll = sizeof(Stored) >= 4 ? 4 : 2;  // words of each source under way at a time
+  // Words of each source under way at a time, as registers for their sums allow.
+  static constexpr int kUnroll = sizeof(Stored) >= 4 ? 4 : sizeof(Stored);
   union Word {
     uint4 whole;
     Stored element[kPerWord];
@@ -45,6 +46,7 @@ struct BlockReduction {
   template <int kWords>
   __device__ void ReduceWords(uint4* to, uint64_t word) const {
     Sum sums[kWords][kPerWord];
+#pragma unroll 1
     for (int source = 0; source < n_sources; ++source) {
       Word held[kWords];
 #pragma unroll

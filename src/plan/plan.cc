@@ -37,9 +37,9 @@ Status ChooseKernel(tcOp_t op, tcDataType_t type, tcPlane_t plane, const char* b
     return Error(tcUnsupported, "%s does not do %s on the %s backend", OpName(op), TypeName(type), backend);
   }
   return Error(tcUnsupported,
-               "%s has no kernel for the %s plane on the %s backend; leave the plane to tcPlaneAuto, and "
-               "TC_PLANE to auto",
-               OpName(op), PlaneName(plane), backend);
+               "%s has no kernel for plane %d (%s) on the %s backend; leave the plane to tcPlaneAuto, and TC_PLANE to "
+               "auto",
+               OpName(op), plane, PlaneName(plane), backend);
 }
 
 Status ChooseSlab(size_t workspace_bytes, int n_ranks, size_t unit_bytes, uint64_t* units) {

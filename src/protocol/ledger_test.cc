@@ -57,11 +57,13 @@ std::multiset<std::string> TagsBelow(const std::string& heading) {
 // A file's waits are numbered in the order of its lines: `host/epoch.cc#1`.
 TEST(Ledger, NamesEveryWaitOfTheCodeAndNoOther) {
   std::multiset<std::string> waits;
-  ForEachSource({"api", "comm", "cuda", "host", "ops", "planes"}, [&](const std::string& path, const std::string& text) {
-    int count = 0;
-    for (const char* call : {"WaitUntil<", ".wait(", ".wait_for(", "::poll(", "sleep_for("}) count += Count(text, call);
-    for (int number = 1; number <= count; ++number) waits.insert(path + "#" + std::to_string(number));
-  });
+  ForEachSource({"api", "comm", "cuda", "host", "ops", "planes"},
+                [&](const std::string& path, const std::string& text) {
+                  int count = 0;
+                  for (const char* call : {"WaitUntil<", ".wait(", ".wait_for(", "::poll(", "sleep_for("})
+                    count += Count(text, call);
+                  for (int number = 1; number <= count; ++number) waits.insert(path + "#" + std::to_string(number));
+                });
   const std::multiset<std::string> ledger = TagsBelow("Wait ledger");
   EXPECT_GE(waits.size(), 10u) << "the sources were not found";
   for (const std::string& tag : waits) EXPECT_EQ(ledger.count(tag), 1u) << tag << " is not in the ledger, or twice";
@@ -71,9 +73,10 @@ TEST(Ledger, NamesEveryWaitOfTheCodeAndNoOther) {
 // A wait that the ledger cannot see: a loop of one's own round a protocol predicate.
 TEST(Ledger, NobodySpinsBesideWaitUntil) {
   const std::regex own_loop("while \\(!(Has|Reached|GateIsOpen|TakePacket|ReadVerdict)");
-  ForEachSource({"api", "comm", "cuda", "host", "ops", "planes"}, [&](const std::string& path, const std::string& text) {
-    EXPECT_FALSE(std::regex_search(text, own_loop)) << path;
-  });
+  ForEachSource({"api", "comm", "cuda", "host", "ops", "planes"},
+                [&](const std::string& path, const std::string& text) {
+                  EXPECT_FALSE(std::regex_search(text, own_loop)) << path;
+                });
 }
 
 // P13: a named barrier is one that is not __syncthreads'.
