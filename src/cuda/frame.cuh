@@ -266,7 +266,7 @@ __device__ inline Move ClaimMove(const DeviceComm& comm, const Movement& movemen
   LocalBlock& local = *comm.view.local;
   if (!comm.host_staged) return MoveAt(movement, ClaimPiece(comm, &local.moves), sent);
   return NextBothWays(movement, ticket, sent, [&](Direction direction) {
-    return ClaimPiece(comm, direction == Direction::kOut ? &local.moves : &local.taken);
+    return ClaimPiece(comm, direction == Direction::kOut ? &local.moves : &local.moves_in);
   });
 }
 

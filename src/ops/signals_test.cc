@@ -198,7 +198,7 @@ class Expected {
     ASSERT_EQ(local.dead, 0u) << "rank " << rank_;
     ASSERT_EQ(local.tiles, 0u) << "rank " << rank_;
     ASSERT_EQ(local.moves, 0u) << "rank " << rank_;
-    ASSERT_EQ(local.taken, 0u) << "rank " << rank_;
+    ASSERT_EQ(local.moves_in, 0u) << "rank " << rank_;
     ASSERT_EQ(local.finished, 0u) << "rank " << rank_;
     for (int gate = 0; gate < kMaxRowBlocks; ++gate) ASSERT_EQ(local.gate[gate], 0u) << "gate " << gate;
   }

@@ -67,7 +67,7 @@ TC_HOST_DEVICE bool LeaveEpoch(LocalBlock& local, Sequence epoch, uint32_t threa
   for (uint64_t gate = 0; gate < gates; ++gate) Memory::StoreRelaxed(&local.gate[gate], uint32_t{0});
   Memory::StoreRelaxed(&local.tiles, uint32_t{0});
   Memory::StoreRelaxed(&local.moves, uint32_t{0});
-  Memory::StoreRelaxed(&local.taken, uint32_t{0});
+  Memory::StoreRelaxed(&local.moves_in, uint32_t{0});
   Memory::StoreRelaxed(&local.finished, uint32_t{0});
   Memory::StoreReleaseGpu(&local.arrivals, epoch << kArrivalBits);
   return true;

@@ -86,7 +86,7 @@ struct LocalBlock {
   alignas(kWriterStride) uint32_t refused;  // not 0: the rest of an operator of several epochs is left out
   alignas(kWriterStride) uint32_t tiles;    // tiles claimed
   alignas(kWriterStride) uint32_t moves;    // pieces of data movement claimed
-  alignas(kWriterStride) uint32_t taken;    // of those that come in, where they are counted apart
+  alignas(kWriterStride) uint32_t moves_in;  // of those that come in, where they are counted apart
   alignas(kWriterStride) uint32_t finished;  // threads or blocks that have left
   alignas(kWriterStride) uint32_t exited;    // blocks of a launch outside graphs that have ended, however they did
   alignas(kWriterStride) uint64_t launched;  // the latest launch outside graphs that has ended, on a device

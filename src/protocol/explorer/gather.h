@@ -86,7 +86,7 @@ class GatherBlock {
       Memory::SyncThreads(staging_.grid[view_.rank]);
     }
     if (Claims(options_.operations.back()) && index_ == 0 && ending_ == kFinished) {
-      for (const uint32_t* counter : {&view_.local->moves, &view_.local->taken}) {
+      for (const uint32_t* counter : {&view_.local->moves, &view_.local->moves_in}) {
         if (Memory::LoadRelaxed(counter) != 0) Memory::Fail("a counter is left as it was");
       }
     }
@@ -216,7 +216,7 @@ class GatherBlock {
     const EqualChunks sent{operation.chunks};
     const bool both_ways = operation.kind == Kind::kBothWays;
     const auto claim = [&](Direction direction) {
-      uint32_t& counter = direction == Direction::kOut ? block.local().moves : block.local().taken;
+      uint32_t& counter = direction == Direction::kOut ? block.local().moves : block.local().moves_in;
       return static_cast<int>(Memory::AddRelaxedGpu(&counter, uint32_t{1}));
     };
     for (;;) {

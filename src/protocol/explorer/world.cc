@@ -30,12 +30,9 @@ std::string NameInLocal(size_t offset) {
   constexpr struct {
     size_t offset;
     const char* name;
-  } kFields[] = {{offsetof(LocalBlock, finished), "finished"},
-                 {offsetof(LocalBlock, taken), "taken"},
-                 {offsetof(LocalBlock, moves), "moves"},
-                 {offsetof(LocalBlock, tiles), "tiles"},
-                 {offsetof(LocalBlock, dead), "dead"},
-                 {offsetof(LocalBlock, verdict), "verdict"}};
+  } kFields[] = {{offsetof(LocalBlock, finished), "finished"}, {offsetof(LocalBlock, moves_in), "moves_in"},
+                 {offsetof(LocalBlock, moves), "moves"},       {offsetof(LocalBlock, tiles), "tiles"},
+                 {offsetof(LocalBlock, dead), "dead"},         {offsetof(LocalBlock, verdict), "verdict"}};
   for (const auto& field : kFields) {
     if (offset >= field.offset) return field.name;
   }
