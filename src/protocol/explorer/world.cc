@@ -31,8 +31,9 @@ std::string NameInLocal(size_t offset) {
     size_t offset;
     const char* name;
   } kFields[] = {{offsetof(LocalBlock, finished), "finished"}, {offsetof(LocalBlock, taken), "taken"},
-                 {offsetof(LocalBlock, moves), "moves"},       {offsetof(LocalBlock, tiles), "tiles"},
-                 {offsetof(LocalBlock, dead), "dead"},         {offsetof(LocalBlock, verdict), "verdict"}};
+                 {offsetof(LocalBlock, moves_in), "moves_in"}, {offsetof(LocalBlock, moves), "moves"},
+                 {offsetof(LocalBlock, tiles), "tiles"},       {offsetof(LocalBlock, dead), "dead"},
+                 {offsetof(LocalBlock, verdict), "verdict"}};
   for (const auto& field : kFields) {
     if (offset >= field.offset) return field.name;
   }
