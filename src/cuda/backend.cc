@@ -424,7 +424,7 @@ Status CudaBackend::LaunchNext(tcStream_t stream, const Grid& grid, DeviceComm& 
   comm.stream = stream;
   comm.launched = eager ? launched_ + 1 : 0;
   {
-    std::unique_lock<std::mutex> alone;
+    std::unique_lock<std::timed_mutex> alone;
     if (ranks_on_device_ > 1) alone = service_->LockLaunches();
     TC_RETURN_IF_ERROR(LaunchGrid(stream, grid, params));
   }

@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -26,15 +27,16 @@ class Service {
   Status Zero(void* base, size_t bytes);
 
   // For ranks that share the GPU: kernels that threads launch at the same moment, into whichever streams, may come to
-  // stand behind each other.
-  std::unique_lock<std::mutex> LockLaunches() { return std::unique_lock(launching_); }
+  // stand behind each other. Not for long: a launch into a full queue waits, perhaps for kernels that others still have
+  // to launch.
+  std::unique_lock<std::timed_mutex> LockLaunches() { return {launching_, std::chrono::milliseconds(10)}; }
 
  private:
   explicit Service(int device) : device_(device) {}
   Status Finish(cudaError_t enqueued, const char* what);
 
   const int device_;
-  std::mutex launching_;
+  std::timed_mutex launching_;
   std::mutex mutex_;  // over the stream
   cudaStream_t stream_ = nullptr;
 };
