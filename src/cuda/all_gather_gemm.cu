@@ -143,8 +143,7 @@ __device__ bool MoveNext(const GatherGemmParams& p, const Entered& entered) {
                           .n_ranks = view.n_ranks,
                           .keeps_own = p.problem.gathered != nullptr,
                           .takes_arrivals = CopiesArrivals(p) || !tiles_wait};  // somebody must wait for them
-  const GatherSignals signals = SignalsOf(p);
-  const Move move = ClaimMove(p.comm, entered.ticket, GatherPieces<GatherSignals>{movement, signals});
+  const Move move = ClaimMove(p.comm, movement, entered.ticket, SignalsOf(p));
   switch (move.kind) {
     case MoveKind::kPush:
       PushChunk(p, entered.epoch, move.peer, move.chunk);

@@ -53,9 +53,9 @@ Status LoadKernels() {
     }
   }
   for (const tcPlane_t plane : {tcPlanePush, tcPlanePull}) {
-    TC_RETURN_IF_ERROR(LoadKernel(ExchangeKernel({}, plane), 0));
+    TC_RETURN_IF_ERROR(LoadKernel(ExchangeKernel(Exchange{}, plane), 0));
     for (tcDataType_t type = tcInt8; type <= tcBfloat16; ++type) {
-      TC_RETURN_IF_ERROR(LoadKernel(ExchangeKernel({.reduces = true, .type = type}, plane), 0));
+      TC_RETURN_IF_ERROR(LoadKernel(ExchangeKernel(Exchange{.reduces = true, .type = type}, plane), 0));
     }
   }
   TC_RETURN_IF_ERROR(LoadKernel(BarrierKernel(), 0));
@@ -125,7 +125,7 @@ Status DescribeStall(const Communicator& comm, uint32_t code, const Stall& stall
   const auto wanted = static_cast<unsigned long long>(stall.epoch);
   if (stall.acknowledgement) {
     return Error(tcTimeout,
-                 "%s waited %g s for rank %d to have read this rank's registered buffer (acknowledgement seen %llu, "
+                 "%s waited %g s for rank %d to have read this rank's data (acknowledgement seen %llu, "
                  "wanted %llu)",
                  title.c_str(), seconds(comm.settings().timeout), stall.peer, seen, wanted);
   }

@@ -37,7 +37,7 @@ class Exchanges {
     params_.exchange = exchange;
     params_.place = place;
     params_.comm.sends = params_.comm.receives = 0;
-    int pieces = 0;  // at most
+    int64_t pieces = 0;  // at most
     for (int peer = 0; peer < comm_.n_ranks(); ++peer) {
       const ExchangePair& pair = exchange.pair[peer];
       pieces += pair.to.count + pair.from.count;
@@ -48,8 +48,10 @@ class Exchanges {
     const int usual = plane_ == tcPlaneHostStaged ? kMostHostStagedBlocks : kMostGatherBlocks;
     const int wanted = comm_.settings().comm_sms > 0 ? comm_.settings().comm_sms : usual;
     const int most = std::min(wanted, backend_.MostBlocks());
-    return backend_.Launch(stream_, {.kernel = ExchangeKernel(exchange, plane_), .blocks = std::clamp(pieces, 1, most)},
-                           params_);
+    const Grid grid{.kernel = ExchangeKernel(exchange, plane_),
+                    .blocks = static_cast<int>(std::clamp<int64_t>(pieces, 1, most)),
+                    .threads = plane_ == tcPlaneHostStaged && !exchange.reduces ? kMostThreads : kThreads};
+    return backend_.Launch(stream_, grid, params_);
   }
 
  private:
@@ -140,11 +142,9 @@ Status LaunchAllToAll(Communicator& comm, tcStream_t stream, const OperatorShape
   Exchanges exchanges(comm, stream, shape, plane);
   if (problem.uneven) {
     // One epoch, whatever the counts are: no host knows whether others have larger blocks. What comes is staged, since
-    // peers do not know where it belongs. This rank's own block needs no room.
-    exchanges.Tell(problem.blocks, slab_bytes);
-    Exchange exchange = AllToAllExchange(problem, 0, slab_bytes, comm.rank(), comm.n_ranks(), plane);
-    exchange.pair[comm.rank()].to = DeviceChunks(problem.blocks.sends[comm.rank()], plane);
-    return exchanges.Launch(exchange, {});
+    // peers do not know where it belongs.
+    exchanges.Tell(problem.blocks, comm.n_ranks() > 1 ? MostInRounds(slab_bytes, plane) : UINT64_MAX);
+    return exchanges.Launch(UnevenExchange(problem, slab_bytes, comm.rank(), comm.n_ranks(), plane), {});
   }
   const uint64_t block = problem.blocks.sends[0];  // as large as all others
   exchanges.Name(exchanges.pushes() ? problem.recv : problem.send, block * comm.n_ranks());

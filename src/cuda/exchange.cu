@@ -88,6 +88,18 @@ struct BlockReduction {
   }
 };
 
+// Not inlined: kernels call them in several places, once for a chunk, and would take minutes to compile.
+__device__ __noinline__ void CopyChunk(std::byte* to, const std::byte* from, uint64_t bytes) {
+  CopyBytes(to, from, bytes);
+}
+template <class Element>
+__device__ __noinline__ void ReduceChunk(const std::byte* const* sources, int n_sources, tcRedOp_t op, std::byte* to,
+                                         uint64_t bytes) {
+  WithStep<Element>(op, [&]<class Format, class Step>() {
+    BlockReduction<Format, Step>{sources, n_sources, op == tcAvg ? n_sources : 1}.Run(to, bytes);
+  });
+}
+
 // The threads of a block, for planes/exchange.h. Element: what the exchange reduces; void: it does not.
 template <class Element>
 struct ThreadBlock {
@@ -97,13 +109,13 @@ struct ThreadBlock {
   const Sequence epoch;
 
   __device__ int lane() const { return static_cast<int>(threadIdx.x); }
-  __device__ int lanes() const { return kThreads; }
+  __device__ int lanes() const { return static_cast<int>(blockDim.x); }
   __device__ void Sync() const { __syncthreads(); }
   __device__ bool All(bool fine) const { return __syncthreads_and(fine ? 1 : 0) != 0; }
   __device__ void Pause() const {
     if (threadIdx.x == 0) Dawdle(p.comm);
   }
-  __device__ void Copy(std::byte* to, const std::byte* from, uint64_t bytes) const { CopyBytes(to, from, bytes); }
+  __device__ void Copy(std::byte* to, const std::byte* from, uint64_t bytes) const { CopyChunk(to, from, bytes); }
   __device__ Destination DestinationOf(int rank) const { return DestinationAt(p.comm, rank, epoch); }
   __device__ std::byte* InWindow(const Destination& destination, int rank) const {
     return p.comm.windows[destination.window].base[rank] + destination.offset;
@@ -116,21 +128,31 @@ struct ThreadBlock {
       const int n_ranks = p.comm.view.n_ranks;
       if (lane() < n_ranks) sources[threadIdx.x] = source(lane());
       __syncthreads();
-      WithStep<Element>(p.exchange.op, [&]<class Format, class Step>() {
-        BlockReduction<Format, Step>{sources, n_ranks, p.exchange.op == tcAvg ? n_ranks : 1}.Run(to, bytes);
-      });
+      ReduceChunk<Element>(sources, n_ranks, p.exchange.op, to, bytes);
     }
   }
 
   __device__ bool AwaitChunk(int producer, int chunk) const {
     const RankView& view = p.comm.view;
+    const PairChunks& from = p.exchange.pair[producer].from;
+    const RowRange range = from.range(chunk);
+    const Stall stall{.peer = producer,
+                      .first_unit = static_cast<int64_t>(p.exchange.first + range.begin),
+                      .last_unit = static_cast<int64_t>(p.exchange.first + range.end) - 1};
+    if (from.in_rounds()) {
+      const int round = from.round_of(chunk);
+      const auto supplied = [&] { return IsSupplied<DeviceMemory>(view, producer, epoch, round); };
+      return Await(supplied, stall, &view.own().round[producer].supplied[round % 2], kRoundBits);
+    }
     const auto arrived = [&] { return HasArrived<DeviceMemory>(view, producer, chunk, epoch); };
-    const RowRange range = p.exchange.pair[producer].from.range(chunk);
-    return Await(arrived,
-                 {.peer = producer,
-                  .first_unit = static_cast<int64_t>(p.exchange.first + range.begin),
-                  .last_unit = static_cast<int64_t>(p.exchange.first + range.end) - 1},
-                 &view.own().watermark[producer].chunk[chunk]);
+    return Await(arrived, stall, &view.own().watermark[producer].chunk[chunk]);
+  }
+
+  __device__ bool AwaitRoom(int consumer, int round) const {
+    const RankView& view = p.comm.view;
+    const auto room = [&] { return HasRoom<DeviceMemory>(view, consumer, epoch, round); };
+    const Sequence* const slot = &view.own().round[consumer].taken[round % 2];
+    return Await(room, {.peer = consumer, .acknowledgement = true}, slot, kRoundBits);
   }
 
   __device__ bool AwaitReader(int reader) const {
@@ -142,34 +164,30 @@ struct ThreadBlock {
   // Waits in one thread for a slot of this rank's. False: the communicator has ended, by a stall, which is told, or
   // otherwise.
   template <class Ready>
-  __device__ bool Await(const Ready& ready, Stall stall, const Sequence* slot) const {
+  __device__ bool Await(const Ready& ready, Stall stall, const Sequence* slot, int epoch_shift = 0) const {
     const RankView& view = p.comm.view;
     const auto over = [&] { return ready() || DeviceMemory::LoadAcquireGpu(&view.local->dead) != 0; };
     const WaitResult result = WaitUntil<DeviceMemory>(over, view, p.comm.timeout_ns);
     if (result == WaitResult::kReached) return ready();
     stall.shape = p.entry.shape;
     stall.epoch = epoch;
-    stall.seen = DeviceMemory::LoadRelaxed(slot);
+    stall.seen = DeviceMemory::LoadRelaxed(slot) >> epoch_shift;
     ReportStall(p.comm, result, stall);
     return false;
   }
 };
 
 template <template <class> class Plane, class Element>
-__global__ __launch_bounds__(kThreads) void ExchangeKernelOf(const __grid_constant__ ExchangeParams p) {
+__global__ __launch_bounds__(std::is_void_v<Element>
+                                 ? kMostThreads
+                                 : kThreads) void ExchangeKernelOf(const __grid_constant__ ExchangeParams p) {
   using Block = ThreadBlock<Element>;
   const Entered entered = EnterOperator(p.comm, p.entry, p.place);
   if (entered.verdict == Verdict::kGo) {
     const Block block{p, entered.epoch};
     const Plane<Block> plane(block, p.comm.view, p.exchange, entered.epoch);
     const ExchangeSteps<Block, Plane<Block>> steps(block, plane, p.comm.view, p.exchange);
-    if (p.exchange.in_units) {
-      while (steps.CarryOutUnit(ClaimPiece(p.comm, &p.comm.view.local->moves))) {
-      }
-    } else {
-      while (steps.CarryOut(ClaimMove(p.comm, entered.ticket, steps.pieces()))) {
-      }
-    }
+    steps.Run(entered.ticket, p.comm.host_staged, [&](Direction direction) { return ClaimPiece(p.comm, direction); });
   }
   LeaveOperator(p.comm, entered, p.place);
 }

@@ -244,12 +244,12 @@ __device__ inline void LeaveOperator(const DeviceComm& comm, const Entered& ente
 // them: so many loads are under way before the first store, since host memory is far away. Returns the next `word`.
 template <int kUnroll>
 __device__ inline uint64_t CopyWords(uint4* to, const uint4* from, uint64_t word, uint64_t words) {
-  for (; word + (kUnroll - 1) * kThreads < words; word += kUnroll * kThreads) {
+  for (; word + (kUnroll - 1) * blockDim.x < words; word += kUnroll * blockDim.x) {
     uint4 held[kUnroll];
 #pragma unroll
-    for (int i = 0; i < kUnroll; ++i) held[i] = from[word + i * kThreads];
+    for (int i = 0; i < kUnroll; ++i) held[i] = from[word + i * blockDim.x];
 #pragma unroll
-    for (int i = 0; i < kUnroll; ++i) to[word + i * kThreads] = held[i];
+    for (int i = 0; i < kUnroll; ++i) to[word + i * blockDim.x] = held[i];
   }
   return word;
 }
@@ -268,12 +268,12 @@ __device__ inline void CopyBytes(std::byte* to, const std::byte* from, uint64_t 
     done = words * 16;
   } else if (misalignment % 4 == 0) {
     const uint64_t words = bytes / 4;
-    for (uint64_t word = threadIdx.x; word < words; word += kThreads) {
+    for (uint64_t word = threadIdx.x; word < words; word += blockDim.x) {
       reinterpret_cast<uint32_t*>(to)[word] = reinterpret_cast<const uint32_t*>(from)[word];
     }
     done = words * 4;
   }
-  for (uint64_t at = done + threadIdx.x; at < bytes; at += kThreads) to[at] = from[at];
+  for (uint64_t at = done + threadIdx.x; at < bytes; at += blockDim.x) to[at] = from[at];
 }
 
 // The same for rows that lie `to_pitch` and `from_pitch` bytes apart.
@@ -302,23 +302,20 @@ __device__ inline uint32_t Claim(const DeviceComm& comm, const Next& next) {
   return claimed;
 }
 
-// The next number of a counter of pieces; more than there are when the communicator has ended.
-__device__ inline int ClaimPiece(const DeviceComm& comm, uint32_t* counter) {
+// The next number of a direction's counter of pieces; more than there are when the communicator has ended.
+__device__ inline int ClaimPiece(const DeviceComm& comm, Direction direction) {
+  LocalBlock& local = *comm.view.local;
+  uint32_t* const counter = direction == Direction::kOut ? &local.moves : &local.moves_in;
   const uint32_t claimed = Claim(comm, [=] { return DeviceMemory::AddRelaxedGpu(counter, 1u); });
   return static_cast<int>(claimed < INT32_MAX ? claimed : INT32_MAX);
 }
 
-// The next piece of this operator's movement that no block has claimed, for the block with this ticket. Through host
-// memory every byte crosses PCIe twice, so half of the blocks begin with what comes in, and both directions are busy.
-template <class Pieces>
-__device__ inline Move ClaimMove(const DeviceComm& comm, uint32_t ticket, const Pieces& pieces) {
-  const int rank = comm.view.rank;
-  const int n_ranks = comm.view.n_ranks;
-  LocalBlock& local = *comm.view.local;
-  if (!comm.host_staged) return MoveAt(rank, n_ranks, ClaimPiece(comm, &local.moves), pieces);
-  return NextBothWays(rank, n_ranks, ticket, pieces, [&](Direction direction) {
-    return ClaimPiece(comm, direction == Direction::kOut ? &local.moves : &local.moves_in);
-  });
+// The next piece of a gather that no block has claimed, for the block with this ticket. Through host memory every byte
+// crosses PCIe twice, so that both directions must be busy.
+template <class Sent>
+__device__ inline Move ClaimMove(const DeviceComm& comm, const Movement& movement, uint32_t ticket, const Sent& sent) {
+  if (!comm.host_staged) return MoveAt(movement, ClaimPiece(comm, Direction::kOut), sent);
+  return NextBothWays(movement, ticket, sent, [&](Direction direction) { return ClaimPiece(comm, direction); });
 }
 
 // The place that a rank's entry names, in this epoch.

@@ -13,7 +13,8 @@
 namespace tc::cuda {
 
 inline constexpr int kMaxWindows = 256;  // of a communicator at a time
-inline constexpr int kThreads = 256;     // of every block that moves or computes
+inline constexpr int kThreads = 256;     // of a block that moves or computes
+inline constexpr int kMostThreads = 512;  // of one that only moves: through host memory, which is far away
 inline constexpr int kMeetingThreads = 32;
 
 // Where a window lies in this rank's address space. In device memory: a graph captured before a registration must find

@@ -35,6 +35,7 @@ struct Exchange {
   bool shared = false;    // every peer gets the same bytes
   bool reduces = false;   // what comes is reduced in the order of the ranks, else it goes to where it belongs
   bool in_units = false;  // each chunk is shared, awaited and reduced as one piece
+  int rounds = 1;         // of the pair that needs most
   tcDataType_t type = tcInt8;
   tcRedOp_t op = tcSum;
 };
@@ -116,6 +117,30 @@ inline Exchange OneShotExchange(const AllReduceProblem& problem, int rank, int n
   }
   exchange.pair[rank].recv = static_cast<std::byte*>(problem.recv);
   exchange.pair[rank].to = {};
+  return exchange;
+}
+
+// All of every pair's block of an uneven all-to-all, through `staging_bytes` for each pair: blocks that are larger go
+// in rounds. (What is larger than MostInRounds is refused before it moves.)
+inline Exchange UnevenExchange(const AllToAllProblem& problem, uint64_t staging_bytes, int rank, int n_ranks,
+                               tcPlane_t plane) {
+  const bool push = plane != tcPlanePull;
+  Exchange exchange;
+  const auto chunks = [&](uint64_t bytes) {
+    if (bytes <= staging_bytes) return DeviceChunks(bytes, plane);
+    return bytes <= MostInRounds(staging_bytes, plane) ? ChunksInRounds(bytes, staging_bytes, plane) : PairChunks{};
+  };
+  for (int peer = 0; peer < n_ranks; ++peer) {
+    ExchangePair& pair = exchange.pair[peer];
+    pair = {.send = static_cast<const std::byte*>(problem.send) + problem.send_place[peer],
+            .recv = static_cast<std::byte*>(problem.recv) + problem.blocks.place[peer],
+            .to = chunks(problem.blocks.sends[peer]),
+            .from = chunks(problem.blocks.expects[peer]),
+            .staged_to = (push ? rank : peer) * staging_bytes,
+            .staged_from = (push ? peer : rank) * staging_bytes};
+    if (peer == rank) pair.to = DeviceChunks(problem.blocks.sends[peer], plane);  // it needs no staging
+    if (peer != rank) exchange.rounds = std::max({exchange.rounds, pair.to.rounds(), pair.from.rounds()});
+  }
   return exchange;
 }
 

@@ -75,23 +75,23 @@ TC_HOST_DEVICE constexpr Move MoveAt(int rank, int n_ranks, int index, const Pie
 }
 
 // The direction in which the block with this ticket claims first, and then the other, where each has a counter of its
-// own, so that both are busy at once. The lowest ticket, which is always resident, claims all that goes out and that
+// own, so that both are busy at once. Two of three begin with what comes in: their loads wait for the far end of the
+// link, while stores are posted. The lowest ticket, which is always resident, claims all that goes out and that
 // nobody else does before it waits (P9).
 TC_HOST_DEVICE constexpr Direction FirstDirection(uint32_t ticket) {
-  return ticket % 2 == 0 ? Direction::kOut : Direction::kIn;
+  return ticket % 3 == 0 ? Direction::kOut : Direction::kIn;
 }
 
 // The next piece of a block with this ticket; claim(direction) is the next number of that direction's counter.
 template <class Pieces, class Claim>
 TC_HOST_DEVICE constexpr Move NextBothWays(int rank, int n_ranks, uint32_t ticket, const Pieces& pieces,
                                            const Claim& claim) {
-  const auto next = [&](Direction direction) {
-    return direction == Direction::kOut ? OutwardAt(rank, n_ranks, claim(direction), pieces)
-                                        : InwardAt(rank, n_ranks, claim(direction), pieces);
-  };
-  const Direction first = FirstDirection(ticket);
-  const Move move = next(first);
-  return move.kind != MoveKind::kNone ? move : next(first == Direction::kOut ? Direction::kIn : Direction::kOut);
+  const bool out_first = FirstDirection(ticket) == Direction::kOut;
+  const Move first = out_first ? OutwardAt(rank, n_ranks, claim(Direction::kOut), pieces)
+                               : InwardAt(rank, n_ranks, claim(Direction::kIn), pieces);
+  if (first.kind != MoveKind::kNone) return first;
+  return out_first ? InwardAt(rank, n_ranks, claim(Direction::kIn), pieces)
+                   : OutwardAt(rank, n_ranks, claim(Direction::kOut), pieces);
 }
 
 // What a rank moves in an epoch in which it sends the same chunks to every peer, besides those.

@@ -7,6 +7,7 @@
 #include "order/chunks.h"
 #include "order/shards.h"
 #include "protocol/gate.h"
+#include "protocol/rounds.h"
 
 namespace tc {
 
@@ -65,16 +66,29 @@ struct GatherSignals {
   }
 };
 
-// `bytes` from one producer to one consumer, in chunks, for each of which the producer raises the consumer's watermark
-// once.
+// `bytes` from one producer to one consumer, in chunks. In one round, the producer raises the consumer's watermark for
+// each; in several, one signal says that a round is complete (protocol/rounds.h).
 struct PairChunks {
   uint64_t bytes = 0;
   uint64_t chunk_bytes = 1;
   int count = 0;
+  int per_round = 1 << 30;  // chunks
 
   TC_HOST_DEVICE RowRange range(int chunk) const {
     const uint64_t begin = chunk * chunk_bytes;
     return {begin, begin + chunk_bytes < bytes ? begin + chunk_bytes : bytes};
+  }
+  TC_HOST_DEVICE bool in_rounds() const { return count > per_round; }
+  TC_HOST_DEVICE int rounds() const { return ChunkCount(count, per_round); }
+  TC_HOST_DEVICE int round_of(int chunk) const { return chunk / per_round; }
+  // The chunks of a round.
+  TC_HOST_DEVICE int in_round(int round) const {
+    const int before = round < rounds() ? round * per_round : count;
+    return count - before < per_round ? count - before : per_round;
+  }
+  // Where a chunk starts in the staging, of which rounds use the halves in turn.
+  TC_HOST_DEVICE uint64_t staged_at(int chunk) const {
+    return in_rounds() ? static_cast<uint64_t>(chunk % (2 * per_round)) * chunk_bytes : range(chunk).begin;
   }
 };
 
@@ -82,6 +96,20 @@ struct PairChunks {
 constexpr PairChunks DeviceChunks(uint64_t bytes, tcPlane_t plane) {
   const uint64_t chunk_bytes = plane == tcPlaneHostStaged ? HostStagedChunkBytes(bytes) : DeviceChunkBytes(bytes);
   return {bytes, chunk_bytes, ChunkCount(bytes, chunk_bytes)};
+}
+
+// The same in rounds, through a staging of `staging_bytes`, a multiple of 16 and at least 32.
+constexpr PairChunks ChunksInRounds(uint64_t bytes, uint64_t staging_bytes, tcPlane_t plane) {
+  const uint64_t half = staging_bytes / 32 * 16;
+  const uint64_t usual = DeviceChunks(half, plane).chunk_bytes;
+  const uint64_t chunk_bytes = usual < half ? usual : half;
+  return {bytes, chunk_bytes, ChunkCount(bytes, chunk_bytes), static_cast<int>(half / chunk_bytes)};
+}
+
+// The most that a pair can move so.
+constexpr uint64_t MostInRounds(uint64_t staging_bytes, tcPlane_t plane) {
+  const PairChunks chunks = ChunksInRounds(0, staging_bytes, plane);
+  return chunks.chunk_bytes * chunks.per_round * kMostRounds;
 }
 
 // An operator in which each pair of ranks moves bytes of its own, as one thread of the host does it. Both ranks know

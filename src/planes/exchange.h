@@ -11,13 +11,17 @@
 //   Reduce(sources, to, bytes)       by all of them: the partials of all ranks, in their order
 //   DestinationOf(rank)              the place that rank's entry names
 //   InWindow(destination, rank)      where a place in a window of that rank's lies
-//   AwaitChunk(producer, chunk)      in one thread: false: the communicator has ended
+//   AwaitChunk(producer, chunk)      in one thread, for a chunk, or its round; false: the communicator has ended
 //   AwaitReader(reader)              the same for its acknowledgement
+//   AwaitRoom(consumer, round)       the same for the staging's half of a round
+//   epoch                            which all of this is
 #pragma once
 
 #include "order/moves.h"
 #include "planes/pull.h"
 #include "planes/push.h"
+#include "protocol/election.h"
+#include "protocol/rounds.h"
 
 namespace tc {
 
@@ -28,14 +32,17 @@ struct ExchangePieces {
   const Plane& plane;
   int rank;
   int n_ranks;
+  int round = 0;
 
   TC_HOST_DEVICE bool shares() const { return Plane::kShares && exchange.shared; }
   TC_HOST_DEVICE int shared() const {
     return shares() && n_ranks > 1 ? exchange.pair[ArrivalSource(rank, 0, n_ranks)].to.count : 0;
   }
-  TC_HOST_DEVICE int to(int consumer) const { return shares() ? 0 : exchange.pair[consumer].to.count; }
-  TC_HOST_DEVICE int own() const { return exchange.pair[rank].to.count; }
-  TC_HOST_DEVICE int from(int producer) const { return exchange.reduces ? 0 : exchange.pair[producer].from.count; }
+  TC_HOST_DEVICE int to(int consumer) const { return shares() ? 0 : exchange.pair[consumer].to.in_round(round); }
+  TC_HOST_DEVICE int own() const { return exchange.pair[rank].to.in_round(round); }
+  TC_HOST_DEVICE int from(int producer) const {
+    return exchange.reduces ? 0 : exchange.pair[producer].from.in_round(round);
+  }
   TC_HOST_DEVICE int reduced() const { return exchange.reduces ? exchange.pair[rank].from.count : 0; }
   TC_HOST_DEVICE int readers() const { return plane.IsRead() ? 1 : 0; }
 };
@@ -43,10 +50,44 @@ struct ExchangePieces {
 template <class Block, class Plane>
 class ExchangeSteps {
  public:
+  using Memory = typename Block::Memory;
+
   TC_HOST_DEVICE ExchangeSteps(const Block& block, const Plane& plane, const RankView& view, const Exchange& exchange)
       : block_(block), plane_(plane), view_(view), exchange_(exchange) {}
 
+  // All that this block does: claims pieces until nothing is left. claim(direction) is the next number of that
+  // direction's counter; both_ways: each has one, else kOut's counts everything.
+  template <class Claim>
+  TC_HOST_DEVICE void Run(uint32_t ticket, bool both_ways, const Claim& claim) const {
+    if (exchange_.in_units) {
+      while (CarryOutUnit(claim(Direction::kOut))) {
+      }
+    } else if (exchange_.rounds > 1) {  // in one order: a supply may wait for what comes in
+      while (CarryOut(MoveInRounds(claim(Direction::kOut)))) {
+      }
+    } else if (both_ways) {
+      while (CarryOut(NextBothWays(view_.rank, view_.n_ranks, ticket, pieces(), claim))) {
+      }
+    } else {
+      while (CarryOut(MoveAt(view_.rank, view_.n_ranks, claim(Direction::kOut), pieces()))) {
+      }
+    }
+  }
+
+ private:
   TC_HOST_DEVICE ExchangePieces<Plane> pieces() const { return {exchange_, plane_, view_.rank, view_.n_ranks}; }
+
+  // Piece number `index` of an exchange in rounds: one round after the other, each as MoveAt orders it.
+  TC_HOST_DEVICE Move MoveInRounds(int index) const {
+    ExchangePieces<Plane> of_round = pieces();
+    for (;; ++of_round.round) {
+      Move move = MoveAt(view_.rank, view_.n_ranks, index, of_round);
+      if (move.kind == MoveKind::kPush) move.chunk += of_round.round * exchange_.pair[move.peer].to.per_round;
+      if (move.kind == MoveKind::kArrival) move.chunk += of_round.round * exchange_.pair[move.peer].from.per_round;
+      if (move.kind != MoveKind::kNone || of_round.round + 1 >= exchange_.rounds) return move;
+      index = move.chunk;
+    }
+  }
 
   // A piece that was claimed. False: nothing is left to do, or to wait for.
   TC_HOST_DEVICE bool CarryOut(const Move& move) const {
@@ -55,6 +96,7 @@ class ExchangeSteps {
         plane_.Share(move.chunk);
         return true;
       case MoveKind::kPush:
+        if (exchange_.pair[move.peer].to.in_rounds()) return SupplyInRounds(move.peer, move.chunk);
         plane_.Supply(move.peer, move.chunk);
         return true;
       case MoveKind::kKeepOwn:
@@ -81,11 +123,22 @@ class ExchangeSteps {
     return Reduce(index);
   }
 
- private:
   TC_HOST_DEVICE void KeepOwn(int chunk) const {
     const ExchangePair& own = exchange_.pair[view_.rank];
     const RowRange range = own.to.range(chunk);
     block_.Copy(own.recv + range.begin, own.send + range.begin, range.end - range.begin);
+  }
+
+  TC_HOST_DEVICE bool SupplyInRounds(int consumer, int chunk) const {
+    const PairChunks& to = exchange_.pair[consumer].to;
+    const int round = to.round_of(chunk);
+    if (!block_.All(block_.lane() != 0 || block_.AwaitRoom(consumer, round))) return false;
+    plane_.Place(consumer, chunk);
+    block_.Sync();
+    if (block_.lane() == 0 && Elect<Memory>(&view_.local->round_supplied[consumer][round % 2], to.in_round(round))) {
+      FinishSupply<Memory>(view_, consumer, block_.epoch, round);
+    }
+    return true;
   }
 
   TC_HOST_DEVICE bool Take(int producer, int chunk) const {
@@ -94,9 +147,18 @@ class ExchangeSteps {
     const std::byte* const from = plane_.Arrived(producer);
     const RowRange range = pair.from.range(chunk);
     // Else it has come to where it belongs.
-    if (from != pair.recv) block_.Copy(pair.recv + range.begin, from + range.begin, range.end - range.begin);
+    if (from != pair.recv) {
+      block_.Copy(pair.recv + range.begin, from + plane_.ArrivedAt(producer, chunk), range.end - range.begin);
+    }
     block_.Sync();
-    if (block_.lane() == 0) plane_.HaveRead(producer);
+    if (block_.lane() != 0) return true;
+    plane_.HaveRead(producer);
+    if (pair.from.in_rounds()) {
+      const int round = pair.from.round_of(chunk);
+      if (Elect<Memory>(&view_.local->round_taken[producer][round % 2], pair.from.in_round(round))) {
+        FinishTaking<Memory>(view_, producer, block_.epoch, round);
+      }
+    }
     return true;
   }
 

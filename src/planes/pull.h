@@ -23,17 +23,26 @@ class PullPlane {
   static constexpr bool kShares = true;
 
   TC_HOST_DEVICE void Supply(int consumer, int chunk) const {
-    Stage(consumer, chunk);
+    Place(consumer, chunk);
     block_.Sync();  // all threads' stores, then one release that covers them (P4)
     if (block_.lane() == 0) RaiseWatermark<Memory>(view_, consumer, chunk, epoch_);
   }
 
   TC_HOST_DEVICE void Share(int chunk) const {
-    if (view_.n_ranks > 1) Stage(ArrivalSource(view_.rank, 0, view_.n_ranks), chunk);  // all pairs stage in one place
+    if (view_.n_ranks > 1) Place(ArrivalSource(view_.rank, 0, view_.n_ranks), chunk);  // all pairs stage in one place
     block_.Sync();
     for (int peer = block_.lane(); peer < view_.n_ranks; peer += block_.lanes()) {
       if (peer != view_.rank) RaiseWatermark<Memory>(view_, peer, chunk, epoch_);
     }
+  }
+
+  // Puts a chunk where the consumer finds it, and says nothing.
+  TC_HOST_DEVICE void Place(int consumer, int chunk) const {
+    if (IsRead()) return;
+    const ExchangePair& pair = exchange_.pair[consumer];
+    const RowRange range = pair.to.range(chunk);
+    block_.Copy(view_.workspace[view_.rank] + pair.staged_to + pair.to.staged_at(chunk), pair.send + range.begin,
+                range.end - range.begin);
   }
 
   TC_HOST_DEVICE const std::byte* Arrived(int producer) const {
@@ -41,6 +50,11 @@ class PullPlane {
     const Destination source = SourceOf(producer);
     return source.window < 0 ? view_.workspace[producer] + pair.staged_from
                              : block_.InWindow(source, producer) + pair.direct;
+  }
+
+  // Where a chunk starts behind Arrived.
+  TC_HOST_DEVICE uint64_t ArrivedAt(int producer, int chunk) const {
+    return exchange_.pair[producer].from.staged_at(chunk);  // of data in rounds nothing lies in a caller's buffer
   }
 
   // Called by one thread for each chunk of a producer's, behind a Sync after the last thread has read it. What was
@@ -56,14 +70,6 @@ class PullPlane {
 
  private:
   TC_HOST_DEVICE Destination SourceOf(int producer) const { return block_.DestinationOf(producer); }
-
-  TC_HOST_DEVICE void Stage(int consumer, int chunk) const {
-    if (IsRead()) return;
-    const ExchangePair& pair = exchange_.pair[consumer];
-    const RowRange range = pair.to.range(chunk);
-    block_.Copy(view_.workspace[view_.rank] + pair.staged_to + range.begin, pair.send + range.begin,
-                range.end - range.begin);
-  }
 
   const Block& block_;
   const RankView& view_;

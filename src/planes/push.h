@@ -20,7 +20,7 @@ class PushPlane {
 
   // A chunk to one peer.
   TC_HOST_DEVICE void Supply(int consumer, int chunk) const {
-    Store(consumer, chunk);
+    Place(consumer, chunk);
     block_.Sync();  // all threads' stores, then one release that covers them (P4)
     if (block_.lane() == 0) RaiseWatermark<Memory>(view_, consumer, chunk, epoch_);
   }
@@ -28,7 +28,7 @@ class PushPlane {
   // The same chunk to all peers.
   TC_HOST_DEVICE void Share(int chunk) const {
     for (int step = 0; step + 1 < view_.n_ranks; ++step) {
-      Store(PushDestination(view_.rank, step, view_.n_ranks), chunk);
+      Place(PushDestination(view_.rank, step, view_.n_ranks), chunk);
     }
     block_.Sync();
     for (int peer = block_.lane(); peer < view_.n_ranks; peer += block_.lanes()) {
@@ -47,16 +47,23 @@ class PushPlane {
   TC_HOST_DEVICE void HaveRead(int /*producer*/) const {}
   TC_HOST_DEVICE bool IsRead() const { return false; }
 
- private:
-  TC_HOST_DEVICE void Store(int consumer, int chunk) const {
+  // Puts a chunk where the consumer finds it, and says nothing.
+  TC_HOST_DEVICE void Place(int consumer, int chunk) const {
     const ExchangePair& pair = exchange_.pair[consumer];
     const Destination destination = block_.DestinationOf(consumer);
     std::byte* const to = destination.window < 0 ? view_.workspace[consumer] + pair.staged_to
                                                  : block_.InWindow(destination, consumer) + pair.direct;
     const RowRange range = pair.to.range(chunk);
-    block_.Copy(to + range.begin, pair.send + range.begin, range.end - range.begin);
+    const uint64_t at = destination.window < 0 ? pair.to.staged_at(chunk) : range.begin;
+    block_.Copy(to + at, pair.send + range.begin, range.end - range.begin);
   }
 
+  // Where a chunk starts behind Arrived.
+  TC_HOST_DEVICE uint64_t ArrivedAt(int producer, int chunk) const {
+    return exchange_.pair[producer].from.staged_at(chunk);  // data in rounds never comes straight
+  }
+
+ private:
   const Block& block_;
   const RankView& view_;
   const Exchange& exchange_;

@@ -82,10 +82,17 @@ struct alignas(kWriterStride) AcknowledgementSlot {
 };
 
 // Element r of each array is written by rank r and by nobody else.
+// How far the writer's rounds have come, by the staging's two halves: see rounds.h.
+struct alignas(kWriterStride) RoundSlot {
+  Sequence supplied[2];
+  Sequence taken[2];
+};
+
 struct ControlBlock {
   EntrySlot entry[kMaxRanks];
   WatermarkRow watermark[kMaxRanks];
   AcknowledgementSlot acknowledgement[kMaxRanks];
+  RoundSlot round[kMaxRanks];
 };
 
 struct Tally {
@@ -105,9 +112,11 @@ struct LocalBlock {
   alignas(kWriterStride) uint32_t refused;  // not 0: the rest of an operator of several epochs is left out
   alignas(kWriterStride) uint32_t tiles;    // tiles claimed
   alignas(kWriterStride) uint32_t moves;    // pieces of data movement claimed
-  alignas(kWriterStride) uint32_t moves_in;          // of those that come in, where they are counted apart
-  alignas(kWriterStride) uint32_t taken[kMaxRanks];  // chunks read of each peer's buffer, see Elect
-  alignas(kWriterStride) uint32_t finished;          // threads or blocks that have left
+  alignas(kWriterStride) uint32_t moves_in;                      // of those that come in, where they are counted apart
+  alignas(kWriterStride) uint32_t taken[kMaxRanks];              // chunks read of each peer's buffer, see Elect
+  alignas(kWriterStride) uint32_t round_supplied[kMaxRanks][2];  // chunks of a round in each half, see rounds.h
+  alignas(kWriterStride) uint32_t round_taken[kMaxRanks][2];
+  alignas(kWriterStride) uint32_t finished;  // threads or blocks that have left
   alignas(kWriterStride) uint32_t exited;    // blocks of a launch outside graphs that have ended, however they did
   alignas(kWriterStride) uint64_t launched;  // the latest launch outside graphs that has ended, on a device
   alignas(kWriterStride) Tally tally;        // a device's
