@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "protocol/explorer/copies.h"
+#include "protocol/explorer/exchange.h"
 #include "protocol/explorer/gather.h"
 #include "protocol/explorer/parts.h"
 
@@ -16,7 +18,8 @@ struct NamedScenario {
   std::function<World(Sequence start, Mutation mutation)> build;
 };
 
-template <class Memory>
+// PieceMemory: the policy by which exchanges move and signal.
+template <class Memory, class PieceMemory = Memory>
 std::vector<NamedScenario> AllScenarios() {
   const Operation barrier{Kind::kBarrier, 0, 1};
   const Operation meet_pair{Kind::kBarrier, 0, 2};
@@ -38,6 +41,22 @@ std::vector<NamedScenario> AllScenarios() {
   const auto part = [](const std::function<World(const PartOptions&)>& build, int epochs) {
     return [=](Sequence start, Mutation mutation) {
       return build({.start = start, .epochs = epochs, .mutation = mutation});
+    };
+  };
+  const auto exchange = [](ExchangeOptions options) {
+    return [options](Sequence start, Mutation mutation) {
+      ExchangeOptions mine = options;
+      mine.start = start;
+      mine.mutation = mutation;
+      return ExchangeWorld<Memory, PieceMemory>(mine);
+    };
+  };
+  const auto copies = [](CopiesOptions options) {
+    return [options](Sequence start, Mutation mutation) {
+      CopiesOptions mine = options;
+      mine.start = start;
+      mine.mutation = mutation;
+      return CopiesWorld<Memory>(mine);
     };
   };
   return {
@@ -68,6 +87,21 @@ std::vector<NamedScenario> AllScenarios() {
       {"packets, 3 epochs", part(PacketWorld<Memory>, 3)},
       {"bulk copies", part([](const PartOptions& options) { return BulkWorld<Memory>(options, false); }, 2)},
       {"copy engine", part([](const PartOptions& options) { return BulkWorld<Memory>(options, true); }, 2)},
+      {"pull, staged, 2 epochs", exchange({.epochs = 2, .sends = {true, false}})},
+      {"pull, staged, both ways, 2 chunks", exchange({})},
+      {"pull, staged, both ways, 2 epochs of 1 chunk", exchange({.chunks = 1, .epochs = 2})},
+      {"pull, from a caller's buffer, 2 epochs",
+       exchange({.epochs = 2, .sends = {true, false}, .registered = {true, false}})},
+      {"pull, one from its buffer, one staged, 2 chunks", exchange({.registered = {true, false}})},
+      {"the same, 2 epochs of 1 chunk", exchange({.chunks = 1, .epochs = 2, .registered = {true, false}})},
+      {"abort in mid-pull", exchange({.sends = {true, false}, .registered = {true, false}, .aborter = 1})},
+      {"pull, a reader never acknowledges",
+       exchange({.sends = {true, false}, .registered = {true, false}, .limits = Limits::kWhenStuck, .deserter = 1})},
+      {"all-reduce in one shot, in place, pulled", exchange({.in_place = true})},
+      {"all-reduce in one shot, in place, pushed", exchange({.in_place = true, .pushes = true})},
+      {"copy engine fetches, 2 epochs", copies({})},
+      {"the same, the first refused", copies({.differ = true})},
+      {"the same, abort at any time", copies({.epochs = 1, .aborter = 1})},
       {"CTA of two threads", part(CtaWorld<Memory>, 2)},
       {"a rank leaves in good order", part(GoodbyeWorld<Memory>, 0)},
       {"end of a mapping", part(MappingWorld<Memory>, 0)},
