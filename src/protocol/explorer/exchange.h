@@ -91,11 +91,11 @@ struct ExchangeBuffers {
 };
 
 // The one thread of a block of a kernel, for planes/exchange.h. PieceMemory: by which it moves and signals.
-template <class Memory_, class PieceMemory>
+template <class BlockMemory, class PieceMemory>
 struct ExchangeThread {
   using Memory = PieceMemory;
 
-  Block<Memory_>& block;
+  Block<BlockMemory>& block;
   const ExchangeOptions& options;
   const ExchangeBuffers& buffers;
 

@@ -18,6 +18,19 @@ struct NamedScenario {
   std::function<World(Sequence start, Mutation mutation)> build;
 };
 
+// Of worlds with such options: given these, how to build one from an epoch on, with a mutation.
+template <class Options>
+auto Variants(World (*build)(const Options&)) {
+  return [build](const Options& options) {
+    return [build, options](Sequence start, Mutation mutation) {
+      Options mine = options;
+      mine.start = start;
+      mine.mutation = mutation;
+      return build(mine);
+    };
+  };
+}
+
 // PieceMemory: the policy by which exchanges move and signal.
 template <class Memory, class PieceMemory = Memory>
 std::vector<NamedScenario> AllScenarios() {
@@ -30,35 +43,14 @@ std::vector<NamedScenario> AllScenarios() {
   const Operation claimed_one{Kind::kClaimed, 1, 2};
   const Operation both_ways{Kind::kBothWays, 1, 2};
   const Operation broadcast{Kind::kBroadcast, 1, 1};
-  const auto gathers = [](GatherOptions options) {
-    return [options](Sequence start, Mutation mutation) {
-      GatherOptions mine = options;
-      mine.start = start;
-      mine.mutation = mutation;
-      return GatherWorld<Memory>(mine);
-    };
-  };
+  const auto gathers = Variants(GatherWorld<Memory>);
   const auto part = [](const std::function<World(const PartOptions&)>& build, int epochs) {
     return [=](Sequence start, Mutation mutation) {
       return build({.start = start, .epochs = epochs, .mutation = mutation});
     };
   };
-  const auto exchange = [](ExchangeOptions options) {
-    return [options](Sequence start, Mutation mutation) {
-      ExchangeOptions mine = options;
-      mine.start = start;
-      mine.mutation = mutation;
-      return ExchangeWorld<Memory, PieceMemory>(mine);
-    };
-  };
-  const auto copies = [](CopiesOptions options) {
-    return [options](Sequence start, Mutation mutation) {
-      CopiesOptions mine = options;
-      mine.start = start;
-      mine.mutation = mutation;
-      return CopiesWorld<Memory>(mine);
-    };
-  };
+  const auto exchange = Variants(ExchangeWorld<Memory, PieceMemory>);
+  const auto copies = Variants(CopiesWorld<Memory>);
   return {
       {"barrier, 3 ranks, 3 epochs", gathers({.ranks = 3, .operations = {barrier, barrier, barrier}})},
       {"push with election, 2 ranks, 2 epochs, 2 blocks, 2 chunks", gathers({.operations = {gather, gather}})},
