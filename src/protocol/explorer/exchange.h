@@ -2,7 +2,6 @@
 // producer's workspace, or lies in its caller's buffer, or is reduced in place.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <string>
 
@@ -13,18 +12,22 @@
 namespace tc::explorer {
 
 struct ExchangeOptions {
+  int ranks = 2;
   int chunks = 2;  // of a rank's data, one word each
   int blocks = 2;
   int epochs = 1;
   Sequence start = 0;
-  std::array<bool, 2> sends = {true, true};         // by rank; else it has no data
-  std::array<bool, 2> registered = {false, false};  // by rank: peers may read its caller's buffer itself
-  bool in_place = false;  // an all-reduce in one shot, in place; else a gather, in which a rank's own block stays
-  bool pushes = false;    // on the push plane
+  uint32_t senders = ~0u;   // ranks, a bit each, that have data
+  uint32_t registered = 0;  // the same: peers may read the caller's buffer itself
+  bool in_place = false;    // an all-reduce in one shot, in place; else a gather, in which a rank's own block stays
+  bool pushes = false;      // on the push plane
   Limits limits = Limits::kNever;
   int aborter = -1;   // a rank on which somebody calls tcCommAbort, at any time
   int deserter = -1;  // a rank that enters, and then does nothing more
   Mutation mutation = Mutation::kNone;
+
+  bool Sends(int rank) const { return (senders >> rank & 1) != 0; }
+  bool IsRegistered(int rank) const { return (registered >> rank & 1) != 0; }
 };
 
 // The pull plane with the mistakes that it is asked for.
@@ -38,8 +41,8 @@ class MistakenPull : public PullPlane<Block> {
       : Base(block, view, exchange, epoch), block_(block), view_(view), exchange_(exchange), epoch_(epoch) {}
 
   void Share(int chunk) const {
-    if (block_.mutation() == Mutation::kSignalBeforeData) {
-      RaiseWatermark<Memory>(view_, 1 - view_.rank, chunk, epoch_);
+    for (int peer = 0; peer < view_.n_ranks && block_.mutation() == Mutation::kSignalBeforeData; ++peer) {
+      RaiseWatermark<Memory>(view_, peer, chunk, epoch_);
     }
     Base::Share(chunk);
   }
@@ -84,10 +87,10 @@ class MistakenPull : public PullPlane<Block> {
 };
 
 struct ExchangeBuffers {
-  uint64_t* send[2] = {};  // the callers'
-  uint64_t* recv[2] = {};
-  uint64_t* workspace[2] = {};
-  int grid[2] = {};  // barrier: a kernel starts when what was before it in its stream has ended
+  uint64_t* send[kMaxRanks] = {};  // the callers'
+  uint64_t* recv[kMaxRanks] = {};
+  uint64_t* workspace[kMaxRanks] = {};
+  int grid[kMaxRanks] = {};  // barrier: a kernel starts when what was before it in its stream has ended
 };
 
 // The one thread of a block of a kernel, for planes/exchange.h. PieceMemory: by which it moves and signals.
@@ -117,7 +120,7 @@ struct ExchangeThread {
     }
   }
   Destination DestinationOf(int rank) const {
-    if (!options.registered[0] && !options.registered[1]) return {};  // known without a look
+    if (options.registered == 0) return {};  // known without a look
     return ReadData<Memory>(&EntryOf(block.view(), block.rank(), rank, block.epoch()).destination);
   }
   std::byte* InWindow(const Destination& destination, int rank) const {
@@ -163,30 +166,40 @@ class ExchangeBlock {
   using Thread = ExchangeThread<Memory, PieceMemory>;
 
   uint64_t Content(int rank, int chunk) const {
-    if (!options_.sends[rank]) return 0;
+    if (!options_.Sends(rank)) return 0;
     return (options_.start + static_cast<uint64_t>(number_)) * 1000 + static_cast<uint64_t>(rank * 100 + chunk + 1);
   }
   // A caller that has seen its communicator end leaves registered buffers alone.
   bool HasEnded() const { return Memory::LoadRelaxed(&view_.local->dead) != 0; }
 
   void Fill() const {
-    if (!options_.sends[view_.rank] || HasEnded()) return;
+    if (!options_.Sends(view_.rank) || HasEnded()) return;
     for (int chunk = 0; chunk < options_.chunks; ++chunk) {
       WriteData<Memory>(&buffers_.send[view_.rank][chunk], Content(view_.rank, chunk));
     }
   }
 
+  // Where a rank's data comes, in its place among all ranks'.
+  uint64_t* Gathered(int rank) const { return buffers_.recv[view_.rank] + rank * options_.chunks; }
+
   void Check() const {
     if (HasEnded()) return;
-    const int peer = 1 - view_.rank;
-    for (int chunk = 0; chunk < options_.chunks && options_.sends[peer]; ++chunk) {
-      const uint64_t wanted = Content(peer, chunk) + (options_.in_place ? Content(view_.rank, chunk) : 0);
-      const uint64_t* const result = options_.in_place ? buffers_.send[view_.rank] : buffers_.recv[view_.rank];
-      if (ReadData<Memory>(&result[chunk]) != wanted) Memory::Fail("has the data of another epoch or rank");
+    for (int chunk = 0; chunk < options_.chunks; ++chunk) {
+      uint64_t sum = 0;
+      for (int rank = 0; rank < view_.n_ranks; ++rank) {
+        sum += Content(rank, chunk);
+        if (options_.in_place || rank == view_.rank || !options_.Sends(rank)) continue;
+        Expect(&Gathered(rank)[chunk], Content(rank, chunk));
+      }
+      if (options_.in_place) Expect(&buffers_.send[view_.rank][chunk], sum);
     }
-    for (const uint32_t* counter : {&view_.local->moves, &view_.local->taken[peer]}) {
-      if (Memory::LoadRelaxed(counter) != 0) Memory::Fail("a counter is left as it was");
-    }
+    const LocalBlock& local = *view_.local;
+    bool zeroed = Memory::LoadRelaxed(&local.moves) == 0;
+    for (int rank = 0; rank < view_.n_ranks; ++rank) zeroed = Memory::LoadRelaxed(&local.taken[rank]) == 0 && zeroed;
+    if (!zeroed) Memory::Fail("a counter is left as it was");
+  }
+  static void Expect(const uint64_t* place, uint64_t wanted) {
+    if (ReadData<Memory>(place) != wanted) Memory::Fail("has the data of another epoch or rank");
   }
 
   Exchange MakeExchange() const {
@@ -194,24 +207,26 @@ class ExchangeBlock {
     const uint64_t chunk_bytes = sizeof(uint64_t);
     const uint64_t all_bytes = static_cast<uint64_t>(options_.chunks) * chunk_bytes;
     const PairChunks all{all_bytes, chunk_bytes, options_.chunks};
-    const int rank = view_.rank;
-    const int peer = 1 - rank;
     Exchange exchange{.shared = true, .reduces = options_.in_place, .in_units = options_.in_place};
     if (options_.mutation == Mutation::kReducedBesideShared) exchange.in_units = false;
-    ExchangePair& pair = exchange.pair[peer];
-    pair = {.send = bytes(buffers_.send[rank]), .recv = bytes(buffers_.recv[rank])};
-    if (options_.sends[rank]) pair.to = all;
-    if (options_.sends[peer]) pair.from = all;
-    if (options_.in_place) {
-      exchange.pair[rank] = {.send = pair.send, .recv = bytes(buffers_.send[rank]), .from = all};
+    std::byte* const send = bytes(buffers_.send[view_.rank]);
+    for (int peer = 0; peer < view_.n_ranks; ++peer) {
+      exchange.pair[peer] = {.send = send,
+                             .recv = bytes(Gathered(peer)),
+                             .to = options_.Sends(view_.rank) ? all : PairChunks{},
+                             .from = options_.Sends(peer) ? all : PairChunks{},
+                             .staged_to = options_.pushes ? view_.rank * all_bytes : 0,
+                             .staged_from = options_.pushes ? peer * all_bytes : 0};
     }
+    exchange.pair[view_.rank].to = {};
+    if (options_.in_place) exchange.pair[view_.rank].recv = send;
     return exchange;
   }
 
   // False: no more is heard of this block.
   bool RunOne() {
     Block<Memory> block(view_, index_, options_.blocks, options_.mutation);
-    if (options_.registered[view_.rank]) block.set_destination({.window = 0, .offset = 0});
+    if (options_.IsRegistered(view_.rank)) block.set_destination({.window = 0, .offset = 0});
     OperatorShape shape;
     shape.op = tcOpAllGather;
     const bool entered = block.Enter(shape, options_.mutation == Mutation::kEarlyOneBuffer);
@@ -253,20 +268,20 @@ class ExchangeBlock {
 
 template <class Memory, class PieceMemory>
 World ExchangeWorld(const ExchangeOptions& options) {
-  World world(2, options.limits);
+  World world(options.ranks, options.limits);
   auto buffers = std::make_shared<ExchangeBuffers>();
   const auto words = static_cast<size_t>(options.chunks);
-  for (int rank = 0; rank < 2; ++rank) {
+  for (int rank = 0; rank < options.ranks; ++rank) {
     world.AddControl(rank, options.start);
     buffers->send[rank] = world.NewArray<uint64_t>(rank, "send", words);
-    buffers->recv[rank] = world.NewArray<uint64_t>(rank, "recv", words);
-    buffers->workspace[rank] = world.NewArray<uint64_t>(rank, "workspace", words);
+    buffers->recv[rank] = world.NewArray<uint64_t>(rank, "recv", options.ranks * words);
+    buffers->workspace[rank] = world.NewArray<uint64_t>(rank, "workspace", options.ranks * words);
     buffers->grid[rank] = world.AddBarrier(options.blocks);
   }
   const auto shared = std::make_shared<const ExchangeOptions>(options);
-  for (int rank = 0; rank < 2; ++rank) {
+  for (int rank = 0; rank < options.ranks; ++rank) {
     RankView view = world.view(rank);
-    for (int peer = 0; peer < 2; ++peer) {
+    for (int peer = 0; peer < options.ranks; ++peer) {
       view.workspace[peer] = reinterpret_cast<std::byte*>(buffers->workspace[peer]);
     }
     if (rank == options.aborter) {

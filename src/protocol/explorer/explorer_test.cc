@@ -46,9 +46,7 @@ TEST(Explorer, ReductionsLoseNothing) {
       [] { return PacketWorld<ModelMemory>({}); },
       [] { return BulkWorld<ModelMemory>({.epochs = 1}, false); },
       [] { return MappingWorld<ModelMemory>({}); },
-      [] {
-        return ExchangeWorld<ModelMemory, ModelMemory>({.chunks = 1, .blocks = 1, .registered = {true, false}});
-      },
+      [] { return ExchangeWorld<ModelMemory, ModelMemory>({.chunks = 1, .blocks = 1, .registered = 0b01}); },
   };
   for (const Scenario& scenario : small) {
     const Result reduced = Explore(scenario);
@@ -87,10 +85,11 @@ TEST(Explorer, LargerConfigurationsHoldInRandomExecutions) {
       {"overlap, 2 ranks", gathers({.operations = {claimed, {Kind::kBarrier, 0, 2}, barrier}, .overlap = true})},
       {"limits, 3 ranks", gathers({.ranks = 3, .operations = {gather, claimed}, .limits = Limits::kAnytime})},
       {"pull, staged, 3 epochs, 3 blocks, 3 chunks", exchange({.chunks = 3, .blocks = 3, .epochs = 3})},
-      {"the same, one from its buffer", exchange({.chunks = 3, .blocks = 3, .epochs = 3, .registered = {true, false}})},
+      {"the same, one from its buffer", exchange({.chunks = 3, .blocks = 3, .epochs = 3, .registered = 0b01})},
+      {"pull, 3 ranks, 2 from their buffers", exchange({.ranks = 3, .epochs = 3, .registered = 0b011})},
       {"pull, both from their buffers, limits",
-       exchange({.epochs = 3, .registered = {true, true}, .limits = Limits::kAnytime})},
-      {"pull, both from their buffers, abort", exchange({.epochs = 3, .registered = {true, true}, .aborter = 1})},
+       exchange({.epochs = 3, .registered = 0b11, .limits = Limits::kAnytime})},
+      {"pull, both from their buffers, abort", exchange({.epochs = 3, .registered = 0b11, .aborter = 1})},
       {"in one shot, in place, 3 epochs", exchange({.chunks = 3, .epochs = 3, .in_place = true})},
       {"copy engine fetches, abort", copies({.epochs = 3, .differ = true, .aborter = 1})},
   };
