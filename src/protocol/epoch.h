@@ -59,6 +59,17 @@ TC_HOST_DEVICE bool ReadVerdict(const LocalBlock& local, Sequence epoch, uint64_
   return posted >> kArrivalBits >= epoch || Memory::LoadRelaxed(&local.arrivals) >> kArrivalBits >= epoch;
 }
 
+// For an operator of several kernels in one stream. The first one arrives, posts a verdict even where it has one thread
+// (block) only, and does not leave; each thread (block) of the last one resumes the epoch that lies open, and its last
+// to leave ends it. Nobody takes a ticket here, counters stand where the first kernel left them, and all learn the
+// same: the epoch cannot end before each of them has left it. False: there is no epoch to resume or to leave, since the
+// communicator has ended, or the first kernel was left out. `call` is the first kernel's.
+template <class Memory>
+TC_HOST_DEVICE bool ResumeEpoch(const LocalBlock& local, uint64_t call, Sequence* epoch, uint32_t* verdict) {
+  *epoch = EnterEpoch<Memory>(local);
+  return Memory::LoadRelaxed(&local.dead) == 0 && ReadVerdict<Memory>(local, *epoch, call, verdict);
+}
+
 // Called once by each of `threads` threads (blocks) as the last thing they do. The last one zeroes the counters and the
 // first `gates` gates, and only then advances the epoch. True for that last one.
 template <class Memory>

@@ -235,6 +235,43 @@ TEST(Epoch, AVerdictIsForItsOwnOperatorAlone) {
   EXPECT_EQ(verdict, kOverlaps) << "the epoch has ended without this block";
 }
 
+// An operator of two kernels: the threads of the second agree on the epoch and the verdict of the first, and end it.
+TEST(Epoch, ALaterKernelResumesWhatAnEarlierOneHasLeftOpen) {
+  constexpr uint32_t kThreads = 4;
+  constexpr uint64_t kCall = 7;
+  const auto local = std::make_unique<LocalBlock>();
+  for (Sequence epoch = 1; epoch <= 100; ++epoch) {
+    const uint32_t found = epoch % 2;
+    for (const uint64_t ticket : {0, 1}) EXPECT_EQ(Arrive<CpuMemory>(*local).ticket, ticket);
+    PostVerdict<CpuMemory>(*local, epoch, kCall, found);
+    std::atomic<int> last{0};
+    std::vector<std::thread> threads;
+    for (uint32_t i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&] {
+        Sequence resumed = 0;
+        uint32_t verdict = kVerdicts;
+        EXPECT_TRUE(ResumeEpoch<CpuMemory>(*local, kCall, &resumed, &verdict));
+        EXPECT_EQ(resumed, epoch);
+        EXPECT_EQ(verdict, found);
+        if (LeaveEpoch<CpuMemory>(*local, resumed, kThreads, 0)) ++last;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(last, 1);
+    EXPECT_EQ(local->arrivals, epoch << kArrivalBits);
+  }
+  Sequence epoch = 0;
+  uint32_t verdict = 0;
+  EXPECT_FALSE(ResumeEpoch<CpuMemory>(*local, kCall, &epoch, &verdict)) << "the first kernel was left out";
+  Arrive<CpuMemory>(*local);
+  EXPECT_FALSE(ResumeEpoch<CpuMemory>(*local, kCall, &epoch, &verdict)) << "no verdict, so nobody has met the peers";
+  PostVerdict<CpuMemory>(*local, 101, kCall, 0);
+  ASSERT_TRUE(ResumeEpoch<CpuMemory>(*local, kCall + 1, &epoch, &verdict));
+  EXPECT_EQ(verdict, kOverlaps) << "another operator's epoch";
+  local->dead = 1;
+  EXPECT_FALSE(ResumeEpoch<CpuMemory>(*local, kCall, &epoch, &verdict)) << "the communicator has ended";
+}
+
 TEST(Wait, WarnsWhileItWaits) {
   Ranks ranks(1);
   std::vector<uint64_t> warned;

@@ -18,8 +18,8 @@ namespace tc::explorer {
 
 inline constexpr uint64_t kLimitNs = 1'000'000;
 
-// A thread's last word.
-enum Ending : uint64_t { kFinished = 1, kGaveUp = 2, kRefusedCall = 3 };
+// A thread's last word. The first two are verdicts as well.
+enum Ending : uint64_t { kRefusedCall = 1, kGaveUp = 2, kFinished = 3 };
 
 template <class Memory>
 class Block {
@@ -62,6 +62,15 @@ class Block {
     return ending_ == 0;
   }
 
+  // The same in a later kernel of an operator whose first one has entered and not left.
+  bool Resume() {
+    uint32_t found = kGaveUp;
+    const bool open = ResumeEpoch<Memory>(local_, Call(), &epoch_, &found);
+    ending_ = open ? found : uint64_t{kGaveUp};
+    entered_ = ending_ == 0 || ending_ == kRefusedCall;
+    return ending_ == 0;
+  }
+
   // A bounded wait; `what` is what it waits for.
   template <class Ready>
   WaitResult Await(const std::string& what, const Ready& ready, uint64_t limit_ns = kLimitNs) {
@@ -77,11 +86,16 @@ class Block {
   // Waits for a chunk, or until another block of this rank has given up.
   bool AwaitChunk(int producer, int chunk) {
     const auto arrived = [&] { return Arrived(producer, chunk); };
-    const auto arrived_or_dead = [&] { return arrived() || Memory::LoadAcquireGpu(&local_.dead) != 0; };
-    const std::string what = "rank " + std::to_string(producer) + "'s chunk " + std::to_string(chunk);
-    const WaitResult result = Await(what, arrived_or_dead);
-    if (result == WaitResult::kReached && arrived()) return true;
-    GiveUp(result, producer);
+    return AwaitSlot("rank " + std::to_string(producer) + "'s chunk " + std::to_string(chunk), producer, arrived);
+  }
+
+  // The same for whatever `peer` says in a slot.
+  template <class Ready>
+  bool AwaitSlot(const std::string& what, int peer, const Ready& ready) {
+    const auto ready_or_dead = [&] { return ready() || Memory::LoadAcquireGpu(&local_.dead) != 0; };
+    const WaitResult result = Await(what, ready_or_dead);
+    if (result == WaitResult::kReached && ready()) return true;
+    GiveUp(result, peer);
     return false;
   }
 
@@ -133,6 +147,8 @@ class Block {
     return EndLaunch<Memory>(local_, epoch_, static_cast<uint32_t>(blocks_));
   }
 
+  // Where peers may read or store, as its entry says.
+  void set_destination(const Destination& destination) { destination_ = destination; }
   void set_report(StallReport* report) { report_ = report; }
   // Which operator this is, and where the first block of one writes it down.
   void set_call(uint64_t call, uint64_t* seen) {
@@ -171,6 +187,7 @@ class Block {
     }
     EntryRecord mine{};
     mine.shape = shape;
+    mine.destination = destination_;
     for (int peer = 0; peer < view_.n_ranks; ++peer) Publish(peer, mine);
     return 0;
   }
@@ -178,6 +195,7 @@ class Block {
   uint32_t Meet(const OperatorShape& shape) {
     EntryRecord mine{};
     mine.shape = shape;
+    mine.destination = destination_;
     for (int peer = 0; peer < view_.n_ranks; ++peer) Publish(peer, mine);
     if (mutation_ == Mutation::kNoEntryWait) return 0;
     for (int peer = 0; peer < view_.n_ranks; ++peer) {
@@ -219,6 +237,7 @@ class Block {
   int index_;
   int blocks_;
   Mutation mutation_;
+  Destination destination_;
   StallReport* report_ = nullptr;
   uint64_t call_ = 0;
   uint64_t* call_seen_ = nullptr;

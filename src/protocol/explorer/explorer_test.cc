@@ -46,6 +46,7 @@ TEST(Explorer, ReductionsLoseNothing) {
       [] { return PacketWorld<ModelMemory>({}); },
       [] { return BulkWorld<ModelMemory>({.epochs = 1}, false); },
       [] { return MappingWorld<ModelMemory>({}); },
+      [] { return ExchangeWorld<ModelMemory, ModelMemory>({.chunks = 1, .blocks = 1, .registered = 0b01}); },
   };
   for (const Scenario& scenario : small) {
     const Result reduced = Explore(scenario);
@@ -66,21 +67,35 @@ TEST(Explorer, LargerConfigurationsHoldInRandomExecutions) {
   const Operation claimed{Kind::kClaimed, 2, 2};
   const Operation barrier{Kind::kBarrier, 0, 1};
   const Operation broadcast{Kind::kBroadcast, 2, 1};
+  const auto gathers = [](GatherOptions options) { return [options] { return GatherWorld<ModelMemory>(options); }; };
+  const auto exchange = [](ExchangeOptions options) {
+    return [options] { return ExchangeWorld<ModelMemory, ModelMemory>(options); };
+  };
+  const auto copies = [](CopiesOptions options) { return [options] { return CopiesWorld<ModelMemory>(options); }; };
   const struct {
     const char* name;
-    GatherOptions options;
+    Scenario scenario;
   } kCases[] = {
-      {"push, 3 ranks, 3 epochs, 2 blocks, 2 chunks", {.ranks = 3, .operations = {gather, gather, gather}}},
-      {"the same, claimed, halves", {.ranks = 3, .operations = {claimed, claimed, claimed}, .early = true}},
-      {"mixed, 4 ranks", {.ranks = 4, .operations = {gather, barrier, broadcast, claimed, gather}}},
-      {"mixed, 4 ranks, halves", {.ranks = 4, .operations = {claimed, gather, broadcast, gather}, .early = true}},
-      {"abort, 3 ranks", {.ranks = 3, .operations = {claimed, gather, barrier}, .aborter = 1}},
-      {"overlap, 2 ranks", {.operations = {claimed, {Kind::kBarrier, 0, 2}, barrier}, .overlap = true}},
-      {"limits, 3 ranks", {.ranks = 3, .operations = {gather, claimed}, .limits = Limits::kAnytime}},
+      {"push, 3 ranks, 3 epochs, 2 blocks, 2 chunks", gathers({.ranks = 3, .operations = {gather, gather, gather}})},
+      {"the same, claimed, halves", gathers({.ranks = 3, .operations = {claimed, claimed, claimed}, .early = true})},
+      {"mixed, 4 ranks", gathers({.ranks = 4, .operations = {gather, barrier, broadcast, claimed, gather}})},
+      {"mixed, 4 ranks, halves",
+       gathers({.ranks = 4, .operations = {claimed, gather, broadcast, gather}, .early = true})},
+      {"abort, 3 ranks", gathers({.ranks = 3, .operations = {claimed, gather, barrier}, .aborter = 1})},
+      {"overlap, 2 ranks", gathers({.operations = {claimed, {Kind::kBarrier, 0, 2}, barrier}, .overlap = true})},
+      {"limits, 3 ranks", gathers({.ranks = 3, .operations = {gather, claimed}, .limits = Limits::kAnytime})},
+      {"pull, staged, 3 epochs, 3 blocks, 3 chunks", exchange({.chunks = 3, .blocks = 3, .epochs = 3})},
+      {"the same, one from its buffer", exchange({.chunks = 3, .blocks = 3, .epochs = 3, .registered = 0b01})},
+      {"pull, 3 ranks, 2 from their buffers", exchange({.ranks = 3, .epochs = 3, .registered = 0b011})},
+      {"pull, both from their buffers, limits",
+       exchange({.epochs = 3, .registered = 0b11, .limits = Limits::kAnytime})},
+      {"pull, both from their buffers, abort", exchange({.epochs = 3, .registered = 0b11, .aborter = 1})},
+      {"in one shot, in place, 3 epochs", exchange({.chunks = 3, .epochs = 3, .in_place = true})},
+      {"copy engine fetches, abort", copies({.epochs = 3, .differ = true, .aborter = 1})},
   };
   constexpr double kSecondsEach = 2;
   for (const auto& c : kCases) {
-    const Result result = Wander([&] { return GatherWorld<ModelMemory>(c.options); }, 1, 1'000'000, kSecondsEach);
+    const Result result = Wander(c.scenario, 1, 1'000'000, kSecondsEach);
     std::printf("%-60s seeds 1 ... %llu, %.1f s\n", c.name, static_cast<unsigned long long>(result.walks),
                 result.seconds);
     ASSERT_FALSE(result.failure) << c.name << ", seed " << result.walks << ": " << Story(result);

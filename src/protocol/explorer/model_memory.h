@@ -130,7 +130,9 @@ class ModelMemory {
     T value{};
     if constexpr (sizeof(T) <= sizeof(uint64_t)) {
       std::memcpy(&value, &seen, sizeof(T));
-    } else if (seen != 0) {
+    } else if (seen == 0) {
+      std::memset(static_cast<void*>(&value), 0, sizeof(T));
+    } else {
       std::memcpy(&value, CurrentWorld().BytesOf(seen).data(), sizeof(T));
     }
     return value;

@@ -47,6 +47,17 @@ enum class Mutation {
   kUnmapBeforeAcknowledge,
   kAcknowledgeBeforeDrain,
   kUncountedMapping,
+  kEarlyOneBuffer,
+  kNoReaderWait,
+  kAcknowledgeBeforeRead,
+  kAcknowledgeByFirst,
+  kAcknowledgeRelaxed,
+  kAcknowledgementOfBefore,
+  kElectionNotZeroed,
+  kReducedBesideShared,
+  kCopyBeforeWait,
+  kLeavesBeforeCopy,
+  kVerdictNotResumed,
 };
 
 }  // namespace tc::explorer

@@ -92,6 +92,11 @@ template <class Memory>
 Case ByPolicy(const char* rule, const char* name, const char* caught_by, const char* symptom, Sequence start = 0) {
   return {rule, name, AllScenarios<Memory>, Mutation::kNone, caught_by, symptom, start};
 }
+// The same in what exchanges move and signal alone.
+template <class PieceMemory>
+Case ByPiecePolicy(const char* rule, const char* name, const char* caught_by, const char* symptom) {
+  return {rule, name, AllScenarios<ModelMemory, PieceMemory>, Mutation::kNone, caught_by, symptom};
+}
 Case ByMistake(const char* rule, const char* name, Mutation mutation, const char* caught_by, const char* symptom,
                Sequence start = 0) {
   return {rule, name, AllScenarios<ModelMemory>, mutation, caught_by, symptom, start};
@@ -101,6 +106,10 @@ constexpr const char* kPush = "push with election, 2 ranks, 2 epochs, 2 blocks, 
 constexpr const char* kPush3 = "push, 3 ranks, 2 epochs";
 constexpr const char* kEarly = "the same, staging halves entered early";
 constexpr const char* kBroadcastAhead = "broadcast, 3 ranks, 4 epochs, root ahead";
+constexpr const char* kPull = "pull, staged, 2 epochs";
+constexpr const char* kPullBuffer = "pull, from a caller's buffer, 2 epochs";
+constexpr const char* kSilentReader = "pull, a reader never acknowledges";
+constexpr const char* kFetch = "copy engine fetches, 2 epochs";
 constexpr const char* kUnordered = "without being ordered after the write";
 constexpr const char* kTooEarly = "before the last read";
 constexpr const char* kStuck = "a wait never ends";
@@ -144,6 +153,34 @@ std::vector<Case> Cases() {
                 "mixed: gather, barrier, other gather", "refuses"),
       ByMistake("P9", "operators that overlap are not told apart", Mistake::kCallsNotTold,
                 "two operators that nothing orders", "joins an operator"),
+      ByMistake("P3", "the epoch is left before the copies", Mistake::kLeavesBeforeCopy, kFetch, ""),
+      ByMistake("P3", "a later kernel does not look at the verdict", Mistake::kVerdictNotResumed,
+                "the same, the first refused", "other data"),
+      ByMistake("P4", "a watermark before the data is staged", Mistake::kSignalBeforeData, kPull, kUnordered),
+      ByPiecePolicy<NoRelease>("P4", "a watermark of staged data without release", kPull, kUnordered),
+      ByPiecePolicy<NoAcquire>("P4", "a relaxed wait for staged data", kPull, kUnordered),
+      ByMistake("P4", "acknowledged by the first block that has read", Mistake::kAcknowledgeByFirst, kPullBuffer,
+                kTooEarly),
+      ByPiecePolicy<ElectionWithoutAcquire>("P4", "the last reader's election without acquire", kPullBuffer, kTooEarly),
+      ByPiecePolicy<ElectionWithoutRelease>("P4", "the last reader's election without release", kPullBuffer, kTooEarly),
+      ByMistake("P4", "the readers' count not zeroed", Mistake::kElectionNotZeroed, kPullBuffer, ""),
+      ByMistake("P6", "an acknowledgement without release", Mistake::kAcknowledgeRelaxed, kPullBuffer, kTooEarly),
+      ByMistake("P6", "an acknowledgement before the read", Mistake::kAcknowledgeBeforeRead, kPullBuffer, kTooEarly),
+      ByMistake("P6", "the owner does not wait for its readers", Mistake::kNoReaderWait, kPullBuffer, "rank 0 send["),
+      ByMistake("P6", "an acknowledgement of the epoch before is enough", Mistake::kAcknowledgementOfBefore,
+                kPullBuffer, "rank 0 send["),
+      ByMistake("P7", "the copy engine starts before the data has come", Mistake::kCopyBeforeWait, kFetch, ""),
+      ByMistake("P8", "no entry wait, pulled from one workspace", Mistake::kNoEntryWait, kPull, "rank 0 workspace["),
+      ByMistake("P8", "entered early, pulled from one workspace", Mistake::kEarlyOneBuffer, kPull, "rank 0 workspace["),
+      ByMistake("P8", "no entry wait, fetched from one workspace", Mistake::kNoEntryWait, kFetch, "staged["),
+      ByMistake("P8", "a chunk reduced in place while it is shared", Mistake::kReducedBesideShared,
+                "all-reduce in one shot, in place, pulled", ""),
+      ByMistake("P8", "the same, pushed", Mistake::kReducedBesideShared, "all-reduce in one shot, in place, pushed",
+                ""),
+      ByMistake("P10", "an unbounded wait, and a reader that never acknowledges", Mistake::kUnboundedWait,
+                kSilentReader, kStuck),
+      ByMistake("P10", "no time limit, and a reader that never acknowledges", Mistake::kNoTimeLimit, kSilentReader,
+                kStuck),
       ByMistake("P8", "a piece sent without credit", Mistake::kNoCredit, "credits, 5 pieces in a ring of 2", ""),
       ByMistake("P9", "roles by block index instead of arrival", Mistake::kRoleByIndex,
                 "push, one block resident at a time", kStuck),

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "protocol/explorer/copies.h"
+#include "protocol/explorer/exchange.h"
 #include "protocol/explorer/gather.h"
 #include "protocol/explorer/parts.h"
 
@@ -16,7 +18,21 @@ struct NamedScenario {
   std::function<World(Sequence start, Mutation mutation)> build;
 };
 
-template <class Memory>
+// Of worlds with such options: given these, how to build one from an epoch on, with a mutation.
+template <class Options>
+auto Variants(World (*build)(const Options&)) {
+  return [build](const Options& options) {
+    return [build, options](Sequence start, Mutation mutation) {
+      Options mine = options;
+      mine.start = start;
+      mine.mutation = mutation;
+      return build(mine);
+    };
+  };
+}
+
+// PieceMemory: the policy by which exchanges move and signal.
+template <class Memory, class PieceMemory = Memory>
 std::vector<NamedScenario> AllScenarios() {
   const Operation barrier{Kind::kBarrier, 0, 1};
   const Operation meet_pair{Kind::kBarrier, 0, 2};
@@ -27,19 +43,14 @@ std::vector<NamedScenario> AllScenarios() {
   const Operation claimed_one{Kind::kClaimed, 1, 2};
   const Operation both_ways{Kind::kBothWays, 1, 2};
   const Operation broadcast{Kind::kBroadcast, 1, 1};
-  const auto gathers = [](GatherOptions options) {
-    return [options](Sequence start, Mutation mutation) {
-      GatherOptions mine = options;
-      mine.start = start;
-      mine.mutation = mutation;
-      return GatherWorld<Memory>(mine);
-    };
-  };
+  const auto gathers = Variants(GatherWorld<Memory>);
   const auto part = [](const std::function<World(const PartOptions&)>& build, int epochs) {
     return [=](Sequence start, Mutation mutation) {
       return build({.start = start, .epochs = epochs, .mutation = mutation});
     };
   };
+  const auto exchange = Variants(ExchangeWorld<Memory, PieceMemory>);
+  const auto copies = Variants(CopiesWorld<Memory>);
   return {
       {"barrier, 3 ranks, 3 epochs", gathers({.ranks = 3, .operations = {barrier, barrier, barrier}})},
       {"push with election, 2 ranks, 2 epochs, 2 blocks, 2 chunks", gathers({.operations = {gather, gather}})},
@@ -68,6 +79,21 @@ std::vector<NamedScenario> AllScenarios() {
       {"packets, 3 epochs", part(PacketWorld<Memory>, 3)},
       {"bulk copies", part([](const PartOptions& options) { return BulkWorld<Memory>(options, false); }, 2)},
       {"copy engine", part([](const PartOptions& options) { return BulkWorld<Memory>(options, true); }, 2)},
+      {"pull, staged, 2 epochs", exchange({.epochs = 2, .senders = 0b01})},
+      {"pull, staged, both ways, 2 epochs of 1 chunk", exchange({.chunks = 1, .epochs = 2})},
+      {"pull, from a caller's buffer, 2 epochs", exchange({.epochs = 2, .senders = 0b01, .registered = 0b01})},
+      {"pull, one from its buffer, one staged, 2 chunks", exchange({.registered = 0b01})},
+      {"the same, 2 epochs of 1 chunk", exchange({.chunks = 1, .epochs = 2, .registered = 0b01})},
+      {"pull, 3 ranks, 2 from their buffers, 2 epochs",
+       exchange({.ranks = 3, .chunks = 1, .blocks = 1, .epochs = 2, .registered = 0b011})},
+      {"abort in mid-pull", exchange({.senders = 0b01, .registered = 0b01, .aborter = 1})},
+      {"pull, a reader never acknowledges",
+       exchange({.senders = 0b01, .registered = 0b01, .limits = Limits::kWhenStuck, .deserter = 1})},
+      {"all-reduce in one shot, in place, pulled", exchange({.in_place = true})},
+      {"all-reduce in one shot, in place, pushed", exchange({.in_place = true, .pushes = true})},
+      {"copy engine fetches, 2 epochs", copies({})},
+      {"the same, the first refused", copies({.differ = true})},
+      {"the same, abort at any time", copies({.epochs = 1, .aborter = 1})},
       {"CTA of two threads", part(CtaWorld<Memory>, 2)},
       {"a rank leaves in good order", part(GoodbyeWorld<Memory>, 0)},
       {"end of a mapping", part(MappingWorld<Memory>, 0)},

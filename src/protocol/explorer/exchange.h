@@ -1,0 +1,301 @@
+// Scenarios of exchanges, by the code that kernels run: planes/exchange.h over either plane. Data is staged in its
+// producer's workspace, or lies in its caller's buffer, or is reduced in place.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "planes/exchange.h"
+#include "protocol/explorer/block.h"
+#include "protocol/explorer/explorer.h"
+
+namespace tc::explorer {
+
+struct ExchangeOptions {
+  int ranks = 2;
+  int chunks = 2;  // of a rank's data, one word each
+  int blocks = 2;
+  int epochs = 1;
+  Sequence start = 0;
+  uint32_t senders = ~0u;   // ranks, a bit each, that have data
+  uint32_t registered = 0;  // the same: peers may read the caller's buffer itself
+  bool in_place = false;    // an all-reduce in one shot, in place; else a gather, in which a rank's own block stays
+  bool pushes = false;      // on the push plane
+  Limits limits = Limits::kNever;
+  int aborter = -1;   // a rank on which somebody calls tcCommAbort, at any time
+  int deserter = -1;  // a rank that enters, and then does nothing more
+  Mutation mutation = Mutation::kNone;
+
+  bool Sends(int rank) const { return (senders >> rank & 1) != 0; }
+  bool IsRegistered(int rank) const { return (registered >> rank & 1) != 0; }
+};
+
+// The pull plane with the mistakes that it is asked for.
+template <class Block>
+class MistakenPull : public PullPlane<Block> {
+ public:
+  using Memory = typename Block::Memory;
+  using Base = PullPlane<Block>;
+
+  MistakenPull(const Block& block, const RankView& view, const Exchange& exchange, Sequence epoch)
+      : Base(block, view, exchange, epoch), block_(block), view_(view), exchange_(exchange), epoch_(epoch) {}
+
+  void Share(int chunk) const {
+    for (int peer = 0; peer < view_.n_ranks && block_.mutation() == Mutation::kSignalBeforeData; ++peer) {
+      RaiseWatermark<Memory>(view_, peer, chunk, epoch_);
+    }
+    Base::Share(chunk);
+  }
+
+  const std::byte* Arrived(int producer) const {
+    if (block_.mutation() == Mutation::kAcknowledgeBeforeRead) Acknowledge<Memory>(view_, producer, epoch_);
+    return Base::Arrived(producer);
+  }
+
+  void HaveRead(int producer) const {
+    uint32_t* const taken = &view_.local->taken[producer];
+    const auto chunks = static_cast<uint32_t>(exchange_.pair[producer].from.count);
+    switch (block_.mutation()) {
+      case Mutation::kAcknowledgeBeforeRead:
+        return;
+      case Mutation::kAcknowledgeByFirst: {
+        const uint32_t before = Memory::AddAcqRelGpu(taken, uint32_t{1});
+        if (before == 0) Acknowledge<Memory>(view_, producer, epoch_);
+        if (before + 1 == chunks) Memory::StoreRelaxed(taken, uint32_t{0});
+        return;
+      }
+      case Mutation::kAcknowledgeRelaxed:
+        if (Elect<Memory>(taken, chunks)) {
+          Memory::StoreRelaxed(&view_.control[producer]->acknowledgement[view_.rank].epoch, epoch_);
+        }
+        return;
+      case Mutation::kElectionNotZeroed:
+        if (Memory::AddAcqRelGpu(taken, uint32_t{1}) + 1 == chunks) Acknowledge<Memory>(view_, producer, epoch_);
+        return;
+      default:
+        Base::HaveRead(producer);
+    }
+  }
+
+  bool IsRead() const { return block_.mutation() != Mutation::kNoReaderWait && Base::IsRead(); }
+
+ private:
+  const Block& block_;
+  const RankView& view_;
+  const Exchange& exchange_;
+  const Sequence epoch_;
+};
+
+struct ExchangeBuffers {
+  uint64_t* send[kMaxRanks] = {};  // the callers'
+  uint64_t* recv[kMaxRanks] = {};
+  uint64_t* workspace[kMaxRanks] = {};
+  int grid[kMaxRanks] = {};  // barrier: a kernel starts when what was before it in its stream has ended
+};
+
+// The one thread of a block of a kernel, for planes/exchange.h. PieceMemory: by which it moves and signals.
+template <class BlockMemory, class PieceMemory>
+struct ExchangeThread {
+  using Memory = PieceMemory;
+
+  Block<BlockMemory>& block;
+  const ExchangeOptions& options;
+  const ExchangeBuffers& buffers;
+
+  Mutation mutation() const { return options.mutation; }
+  int lane() const { return 0; }
+  int lanes() const { return 1; }
+  void Sync() const {}
+  bool All(bool fine) const { return fine; }
+  void Pause() const {}
+  void Copy(std::byte* to, const std::byte* from, uint64_t bytes) const {
+    for (uint64_t at = 0; at < bytes; at += sizeof(uint64_t)) WriteData<Memory>(Word(to + at), Read(from + at));
+  }
+  template <class Source>
+  void Reduce(const Source& source, std::byte* to, uint64_t bytes) const {
+    for (uint64_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+      uint64_t sum = 0;
+      for (int rank = 0; rank < block.view().n_ranks; ++rank) sum += Read(source(rank) + at);
+      WriteData<Memory>(Word(to + at), sum);
+    }
+  }
+  Destination DestinationOf(int rank) const {
+    if (options.registered == 0) return {};  // known without a look
+    return ReadData<Memory>(&EntryOf(block.view(), block.rank(), rank, block.epoch()).destination);
+  }
+  std::byte* InWindow(const Destination& destination, int rank) const {
+    return reinterpret_cast<std::byte*>(buffers.send[rank]) + destination.offset;
+  }
+  bool AwaitChunk(int producer, int chunk) const {
+    const auto arrived = [&] { return HasArrived<Memory>(block.view(), producer, chunk, block.epoch()); };
+    return block.AwaitSlot("rank " + std::to_string(producer) + "'s chunk " + std::to_string(chunk), producer, arrived);
+  }
+  bool AwaitReader(int reader) const {
+    const Sequence epoch = block.epoch() - (mutation() == Mutation::kAcknowledgementOfBefore ? 1 : 0);
+    const auto read = [&] { return HasAcknowledged<Memory>(block.view(), reader, epoch); };
+    return block.AwaitSlot("rank " + std::to_string(reader) + "'s acknowledgement", reader, read);
+  }
+
+ private:
+  static uint64_t* Word(std::byte* at) { return reinterpret_cast<uint64_t*>(at); }
+  static uint64_t Read(const std::byte* at) { return ReadData<Memory>(reinterpret_cast<const uint64_t*>(at)); }
+};
+
+// One block's part in the operators of a rank, and, in block 0, its caller's: who fills the buffer before each, and
+// looks at the result.
+template <class Memory, class PieceMemory>
+class ExchangeBlock {
+ public:
+  ExchangeBlock(const ExchangeOptions& options, const ExchangeBuffers& buffers, const RankView& view, int index)
+      : options_(options), buffers_(buffers), view_(view), index_(index) {}
+
+  uint64_t Run() {
+    for (number_ = 0; number_ < options_.epochs; ++number_) {
+      Memory::Forget(ending_ << 8 | static_cast<uint64_t>(number_));
+      if (index_ == 0) Fill();
+      Memory::SyncThreads(buffers_.grid[view_.rank]);
+      if (!RunOne()) return ending_;
+      Memory::SyncThreads(buffers_.grid[view_.rank]);
+      if (index_ == 0) Check();
+    }
+    if (index_ == 0) Fill();
+    return ending_;
+  }
+
+ private:
+  using Thread = ExchangeThread<Memory, PieceMemory>;
+
+  uint64_t Content(int rank, int chunk) const {
+    if (!options_.Sends(rank)) return 0;
+    return (options_.start + static_cast<uint64_t>(number_)) * 1000 + static_cast<uint64_t>(rank * 100 + chunk + 1);
+  }
+  // A caller that has seen its communicator end leaves registered buffers alone.
+  bool HasEnded() const { return Memory::LoadRelaxed(&view_.local->dead) != 0; }
+
+  void Fill() const {
+    if (!options_.Sends(view_.rank) || HasEnded()) return;
+    for (int chunk = 0; chunk < options_.chunks; ++chunk) {
+      WriteData<Memory>(&buffers_.send[view_.rank][chunk], Content(view_.rank, chunk));
+    }
+  }
+
+  // Where a rank's data comes, in its place among all ranks'.
+  uint64_t* Gathered(int rank) const { return buffers_.recv[view_.rank] + rank * options_.chunks; }
+
+  void Check() const {
+    if (HasEnded()) return;
+    for (int chunk = 0; chunk < options_.chunks; ++chunk) {
+      uint64_t sum = 0;
+      for (int rank = 0; rank < view_.n_ranks; ++rank) {
+        sum += Content(rank, chunk);
+        if (options_.in_place || rank == view_.rank || !options_.Sends(rank)) continue;
+        Expect(&Gathered(rank)[chunk], Content(rank, chunk));
+      }
+      if (options_.in_place) Expect(&buffers_.send[view_.rank][chunk], sum);
+    }
+    const LocalBlock& local = *view_.local;
+    bool zeroed = Memory::LoadRelaxed(&local.moves) == 0;
+    for (int rank = 0; rank < view_.n_ranks; ++rank) zeroed = Memory::LoadRelaxed(&local.taken[rank]) == 0 && zeroed;
+    if (!zeroed) Memory::Fail("a counter is left as it was");
+  }
+  static void Expect(const uint64_t* place, uint64_t wanted) {
+    if (ReadData<Memory>(place) != wanted) Memory::Fail("has the data of another epoch or rank");
+  }
+
+  Exchange MakeExchange() const {
+    const auto bytes = [](uint64_t* words) { return reinterpret_cast<std::byte*>(words); };
+    const uint64_t chunk_bytes = sizeof(uint64_t);
+    const uint64_t all_bytes = static_cast<uint64_t>(options_.chunks) * chunk_bytes;
+    const PairChunks all{all_bytes, chunk_bytes, options_.chunks};
+    Exchange exchange{.shared = true, .reduces = options_.in_place, .in_units = options_.in_place};
+    if (options_.mutation == Mutation::kReducedBesideShared) exchange.in_units = false;
+    std::byte* const send = bytes(buffers_.send[view_.rank]);
+    for (int peer = 0; peer < view_.n_ranks; ++peer) {
+      exchange.pair[peer] = {.send = send,
+                             .recv = bytes(Gathered(peer)),
+                             .to = options_.Sends(view_.rank) ? all : PairChunks{},
+                             .from = options_.Sends(peer) ? all : PairChunks{},
+                             .staged_to = options_.pushes ? view_.rank * all_bytes : 0,
+                             .staged_from = options_.pushes ? peer * all_bytes : 0};
+    }
+    exchange.pair[view_.rank].to = {};
+    if (options_.in_place) exchange.pair[view_.rank].recv = send;
+    return exchange;
+  }
+
+  // False: no more is heard of this block.
+  bool RunOne() {
+    Block<Memory> block(view_, index_, options_.blocks, options_.mutation);
+    if (options_.IsRegistered(view_.rank)) block.set_destination({.window = 0, .offset = 0});
+    OperatorShape shape;
+    shape.op = tcOpAllGather;
+    const bool entered = block.Enter(shape, options_.mutation == Mutation::kEarlyOneBuffer);
+    if (options_.deserter == view_.rank) return false;
+    if (entered) {
+      const Exchange exchange = MakeExchange();
+      const Thread thread{block, options_, buffers_};
+      if (options_.pushes) {
+        Move(block, exchange, thread, PushPlane<Thread>(thread, view_, exchange, block.epoch()));
+      } else {
+        Move(block, exchange, thread, MistakenPull<Thread>(thread, view_, exchange, block.epoch()));
+      }
+    }
+    ending_ = block.ending();
+    block.Leave();
+    return true;
+  }
+
+  template <class Plane>
+  void Move(const Block<Memory>& block, const Exchange& exchange, const Thread& thread, const Plane& plane) {
+    const ExchangeSteps<Thread, Plane> steps(thread, plane, view_, exchange);
+    for (bool more = true; more;) {
+      Memory::Forget(block.epoch() << 8 | static_cast<uint64_t>(number_) << 1 | 0x80);
+      const bool ended = HasEnded();
+      const auto claimed = static_cast<int>(Memory::AddRelaxedGpu(&view_.local->moves, uint32_t{1}));
+      if (ended) return;
+      more = exchange.in_units ? steps.CarryOutUnit(claimed)
+                               : steps.CarryOut(MoveAt(view_.rank, view_.n_ranks, claimed, steps.pieces()));
+    }
+  }
+
+  const ExchangeOptions& options_;
+  const ExchangeBuffers& buffers_;
+  RankView view_;
+  int index_;
+  int number_ = 0;
+  uint64_t ending_ = kFinished;
+};
+
+template <class Memory, class PieceMemory>
+World ExchangeWorld(const ExchangeOptions& options) {
+  World world(options.ranks, options.limits);
+  auto buffers = std::make_shared<ExchangeBuffers>();
+  const auto words = static_cast<size_t>(options.chunks);
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    world.AddControl(rank, options.start);
+    buffers->send[rank] = world.NewArray<uint64_t>(rank, "send", words);
+    buffers->recv[rank] = world.NewArray<uint64_t>(rank, "recv", options.ranks * words);
+    buffers->workspace[rank] = world.NewArray<uint64_t>(rank, "workspace", options.ranks * words);
+    buffers->grid[rank] = world.AddBarrier(options.blocks);
+  }
+  const auto shared = std::make_shared<const ExchangeOptions>(options);
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    RankView view = world.view(rank);
+    for (int peer = 0; peer < options.ranks; ++peer) {
+      view.workspace[peer] = reinterpret_cast<std::byte*>(buffers->workspace[peer]);
+    }
+    if (rank == options.aborter) {
+      world.AddThread(rank, "aborting thread", [=]() -> uint64_t {
+        PublishAbort<Memory>(view);
+        return kFinished;
+      });
+    }
+    for (int index = 0; index < options.blocks; ++index) {
+      world.AddThread(rank, "block " + std::to_string(index),
+                      [=] { return ExchangeBlock<Memory, PieceMemory>(*shared, *buffers, view, index).Run(); });
+    }
+  }
+  return world;
+}
+
+}  // namespace tc::explorer
