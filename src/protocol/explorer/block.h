@@ -67,6 +67,7 @@ class Block {
     uint32_t found = kGaveUp;
     const bool open = ResumeEpoch<Memory>(local_, Call(), &epoch_, &found);
     ending_ = open ? found : uint64_t{kGaveUp};
+    if (open && found == kOverlaps) GiveUp(WaitResult::kTimedOut, -1);
     entered_ = ending_ == 0 || ending_ == kRefusedCall;
     return ending_ == 0;
   }
