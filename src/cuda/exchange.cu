@@ -108,6 +108,7 @@ struct ThreadBlock {
   const ExchangeParams& p;
   const Sequence epoch;
 
+  __device__ Sequence Epoch() const { return epoch; }
   __device__ int lane() const { return static_cast<int>(threadIdx.x); }
   __device__ int lanes() const { return static_cast<int>(blockDim.x); }
   __device__ void Sync() const { __syncthreads(); }

@@ -14,7 +14,7 @@
 //   AwaitChunk(producer, chunk)      in one thread, for a chunk, or its round; false: the communicator has ended
 //   AwaitReader(reader)              the same for its acknowledgement
 //   AwaitRoom(consumer, round)       the same for the staging's half of a round
-//   epoch                            which all of this is
+//   Epoch()                          which all of this is
 #pragma once
 
 #include "order/moves.h"
@@ -74,7 +74,6 @@ class ExchangeSteps {
     }
   }
 
- private:
   TC_HOST_DEVICE ExchangePieces<Plane> pieces() const { return {exchange_, plane_, view_.rank, view_.n_ranks}; }
 
   // Piece number `index` of an exchange in rounds: one round after the other, each as MoveAt orders it.
@@ -123,6 +122,7 @@ class ExchangeSteps {
     return Reduce(index);
   }
 
+ private:
   TC_HOST_DEVICE void KeepOwn(int chunk) const {
     const ExchangePair& own = exchange_.pair[view_.rank];
     const RowRange range = own.to.range(chunk);
@@ -136,7 +136,7 @@ class ExchangeSteps {
     plane_.Place(consumer, chunk);
     block_.Sync();
     if (block_.lane() == 0 && Elect<Memory>(&view_.local->round_supplied[consumer][round % 2], to.in_round(round))) {
-      FinishSupply<Memory>(view_, consumer, block_.epoch, round);
+      FinishSupply<Memory>(view_, consumer, block_.Epoch(), round);
     }
     return true;
   }
@@ -156,7 +156,7 @@ class ExchangeSteps {
     if (pair.from.in_rounds()) {
       const int round = pair.from.round_of(chunk);
       if (Elect<Memory>(&view_.local->round_taken[producer][round % 2], pair.from.in_round(round))) {
-        FinishTaking<Memory>(view_, producer, block_.epoch, round);
+        FinishTaking<Memory>(view_, producer, block_.Epoch(), round);
       }
     }
     return true;

@@ -60,6 +60,7 @@ struct CpuBlock {
   const Exchange& exchange;
   Sequence epoch;
 
+  Sequence Epoch() const { return epoch; }
   int lane() const { return 0; }
   int lanes() const { return 1; }
   void Sync() const {}

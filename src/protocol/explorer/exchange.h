@@ -103,6 +103,7 @@ struct ExchangeThread {
   const ExchangeBuffers& buffers;
 
   Mutation mutation() const { return options.mutation; }
+  Sequence Epoch() const { return block.epoch(); }
   int lane() const { return 0; }
   int lanes() const { return 1; }
   void Sync() const {}
@@ -129,6 +130,10 @@ struct ExchangeThread {
   bool AwaitChunk(int producer, int chunk) const {
     const auto arrived = [&] { return HasArrived<Memory>(block.view(), producer, chunk, block.epoch()); };
     return block.AwaitSlot("rank " + std::to_string(producer) + "'s chunk " + std::to_string(chunk), producer, arrived);
+  }
+  bool AwaitRoom(int consumer, int round) const {
+    const auto room = [&] { return HasRoom<Memory>(block.view(), consumer, block.epoch(), round); };
+    return block.AwaitSlot("room for round " + std::to_string(round), consumer, room);
   }
   bool AwaitReader(int reader) const {
     const Sequence epoch = block.epoch() - (mutation() == Mutation::kAcknowledgementOfBefore ? 1 : 0);
