@@ -61,7 +61,7 @@ class Rank {
 class Collectives : public ::testing::TestWithParam<std::tuple<Launch, int>> {
  protected:
   void SetUp() override {
-    if (OnGpu()) GTEST_SKIP() << "the CUDA backend has none of them yet";
+    if (OnGpu()) GTEST_SKIP() << "collectives_gpu_test runs them on GPUs";
   }
   static Launch launch() { return std::get<0>(GetParam()); }
   static int n_ranks() { return std::get<1>(GetParam()); }
@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(Processes, Collectives,
 class CollectivesContract : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (OnGpu()) GTEST_SKIP() << "the CUDA backend has none of them yet";
+    if (OnGpu()) GTEST_SKIP() << "collectives_gpu_test runs them on GPUs";
     tcSetLogCallback([](int, const char*, void*) {}, nullptr);
   }
   void TearDown() override { tcSetLogCallback(nullptr, nullptr); }

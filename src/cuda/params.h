@@ -12,8 +12,8 @@
 
 namespace tc::cuda {
 
-inline constexpr int kMaxWindows = 256;  // of a communicator at a time
-inline constexpr int kThreads = 256;     // of a block that moves or computes
+inline constexpr int kMaxWindows = 256;   // of a communicator at a time
+inline constexpr int kThreads = 256;      // of a block that moves or computes
 inline constexpr int kMostThreads = 512;  // of one that only moves: through host memory, which is far away
 inline constexpr int kMeetingThreads = 32;
 
