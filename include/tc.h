@@ -357,9 +357,9 @@ tcResult_t tcCommFinalize(tcComm_t comm);
 tcResult_t tcCommDestroy(tcComm_t comm);
 
 /* Makes every operator, running or enqueued, here and on the peers, return tcAborted. Local, from any thread, at any
-   time, any number of times. The handle stays valid until tcCommDestroy. Until a peer has stopped, too, what it was
-   storing may still come to memory registered here: it stays mapped, but do not reuse it before the peers are known to
-   have returned from their own tcCommDestroy. */
+   time, any number of times. The handle stays valid until tcCommDestroy. Until a peer has stopped, too, it
+   may still store to memory registered here, or read it: it stays mapped, but do not reuse it before the peers are
+   known to have returned from their own tcCommDestroy. */
 tcResult_t tcCommAbort(tcComm_t comm);
 
 /* Between Start and End one thread may make collective host calls (init, split, finalize, register, deregister) for

@@ -21,6 +21,7 @@ struct ExchangeOptions {
   uint32_t registered = 0;  // the same: peers may read the caller's buffer itself
   bool in_place = false;    // an all-reduce in one shot, in place; else a gather, in which a rank's own block stays
   bool pushes = false;      // on the push plane
+  int per_round = 0;        // chunks: a pair's data goes in rounds; 0: all at once
   Limits limits = Limits::kNever;
   int aborter = -1;   // a rank on which somebody calls tcCommAbort, at any time
   int deserter = -1;  // a rank that enters, and then does nothing more
@@ -128,10 +129,17 @@ struct ExchangeThread {
     return reinterpret_cast<std::byte*>(buffers.send[rank]) + destination.offset;
   }
   bool AwaitChunk(int producer, int chunk) const {
+    if (options.per_round > 0) {
+      const int round = chunk / options.per_round;
+      const auto supplied = [&] { return IsSupplied<Memory>(block.view(), producer, block.epoch(), round); };
+      return block.AwaitSlot("rank " + std::to_string(producer) + "'s round " + std::to_string(round), producer,
+                             supplied);
+    }
     const auto arrived = [&] { return HasArrived<Memory>(block.view(), producer, chunk, block.epoch()); };
     return block.AwaitSlot("rank " + std::to_string(producer) + "'s chunk " + std::to_string(chunk), producer, arrived);
   }
   bool AwaitRoom(int consumer, int round) const {
+    if (mutation() == Mutation::kNoCredit) return true;
     const auto room = [&] { return HasRoom<Memory>(block.view(), consumer, block.epoch(), round); };
     return block.AwaitSlot("room for round " + std::to_string(round), consumer, room);
   }
@@ -200,7 +208,13 @@ class ExchangeBlock {
     }
     const LocalBlock& local = *view_.local;
     bool zeroed = Memory::LoadRelaxed(&local.moves) == 0;
-    for (int rank = 0; rank < view_.n_ranks; ++rank) zeroed = Memory::LoadRelaxed(&local.taken[rank]) == 0 && zeroed;
+    for (int rank = 0; rank < view_.n_ranks; ++rank) {
+      zeroed = Memory::LoadRelaxed(&local.taken[rank]) == 0 && zeroed;
+      for (int half = 0; half < 2 && options_.per_round > 0; ++half) {
+        zeroed = Memory::LoadRelaxed(&local.round_supplied[rank][half]) == 0 && zeroed;
+        zeroed = Memory::LoadRelaxed(&local.round_taken[rank][half]) == 0 && zeroed;
+      }
+    }
     if (!zeroed) Memory::Fail("a counter is left as it was");
   }
   static void Expect(const uint64_t* place, uint64_t wanted) {
@@ -211,8 +225,12 @@ class ExchangeBlock {
     const auto bytes = [](uint64_t* words) { return reinterpret_cast<std::byte*>(words); };
     const uint64_t chunk_bytes = sizeof(uint64_t);
     const uint64_t all_bytes = static_cast<uint64_t>(options_.chunks) * chunk_bytes;
-    const PairChunks all{all_bytes, chunk_bytes, options_.chunks};
-    Exchange exchange{.shared = true, .reduces = options_.in_place, .in_units = options_.in_place};
+    PairChunks all{all_bytes, chunk_bytes, options_.chunks};
+    if (options_.per_round > 0) all.per_round = options_.per_round;
+    Exchange exchange{.shared = options_.per_round == 0,
+                      .reduces = options_.in_place,
+                      .in_units = options_.in_place,
+                      .rounds = all.rounds()};
     if (options_.mutation == Mutation::kReducedBesideShared) exchange.in_units = false;
     std::byte* const send = bytes(buffers_.send[view_.rank]);
     for (int peer = 0; peer < view_.n_ranks; ++peer) {
@@ -258,8 +276,9 @@ class ExchangeBlock {
       const bool ended = HasEnded();
       const auto claimed = static_cast<int>(Memory::AddRelaxedGpu(&view_.local->moves, uint32_t{1}));
       if (ended) return;
-      more = exchange.in_units ? steps.CarryOutUnit(claimed)
-                               : steps.CarryOut(MoveAt(view_.rank, view_.n_ranks, claimed, steps.pieces()));
+      more = exchange.in_units     ? steps.CarryOutUnit(claimed)
+             : exchange.rounds > 1 ? steps.CarryOut(steps.MoveInRounds(claimed))
+                                   : steps.CarryOut(MoveAt(view_.rank, view_.n_ranks, claimed, steps.pieces()));
     }
   }
 

@@ -109,6 +109,7 @@ constexpr const char* kBroadcastAhead = "broadcast, 3 ranks, 4 epochs, root ahea
 constexpr const char* kPull = "pull, staged, 2 epochs";
 constexpr const char* kPullBuffer = "pull, from a caller's buffer, 2 epochs";
 constexpr const char* kSilentReader = "pull, a reader never acknowledges";
+constexpr const char* kRounds = "pushed in rounds of 2 chunks, 2 rounds";
 constexpr const char* kFetch = "copy engine fetches, 2 epochs";
 constexpr const char* kUnordered = "without being ordered after the write";
 constexpr const char* kTooEarly = "before the last read";
@@ -181,6 +182,14 @@ std::vector<Case> Cases() {
                 kSilentReader, kStuck),
       ByMistake("P10", "no time limit, and a reader that never acknowledges", Mistake::kNoTimeLimit, kSilentReader,
                 kStuck),
+      ByMistake("P8", "a round supplied where there is no room, pushed", Mistake::kNoCredit,
+                "pushed in rounds of 1 chunk, 4 rounds, 2 epochs", ""),
+      ByMistake("P8", "a round supplied where there is no room, pulled", Mistake::kNoCredit,
+                "pulled in rounds of 1 chunk, 4 rounds, 2 epochs", ""),
+      ByPiecePolicy<NoRelease>("P4", "a round's word without release", kRounds, ""),
+      ByPiecePolicy<NoAcquire>("P4", "a relaxed wait for a round", kRounds, kUnordered),
+      ByPiecePolicy<ElectionWithoutAcquire>("P4", "a round's election without acquire", kRounds, ""),
+      ByPiecePolicy<ElectionWithoutRelease>("P4", "a round's election without release", kRounds, ""),
       ByMistake("P8", "a piece sent without credit", Mistake::kNoCredit, "credits, 5 pieces in a ring of 2", ""),
       ByMistake("P9", "roles by block index instead of arrival", Mistake::kRoleByIndex,
                 "push, one block resident at a time", kStuck),

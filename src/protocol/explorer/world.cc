@@ -30,9 +30,14 @@ std::string NameInLocal(size_t offset) {
   constexpr struct {
     size_t offset;
     const char* name;
-  } kFields[] = {{offsetof(LocalBlock, finished), "finished"}, {offsetof(LocalBlock, taken), "taken"},
-                 {offsetof(LocalBlock, moves_in), "moves_in"}, {offsetof(LocalBlock, moves), "moves"},
-                 {offsetof(LocalBlock, tiles), "tiles"},       {offsetof(LocalBlock, dead), "dead"},
+  } kFields[] = {{offsetof(LocalBlock, finished), "finished"},
+                 {offsetof(LocalBlock, round_taken), "round_taken"},
+                 {offsetof(LocalBlock, round_supplied), "round_supplied"},
+                 {offsetof(LocalBlock, taken), "taken"},
+                 {offsetof(LocalBlock, moves_in), "moves_in"},
+                 {offsetof(LocalBlock, moves), "moves"},
+                 {offsetof(LocalBlock, tiles), "tiles"},
+                 {offsetof(LocalBlock, dead), "dead"},
                  {offsetof(LocalBlock, verdict), "verdict"}};
   for (const auto& field : kFields) {
     if (offset >= field.offset) return field.name;
@@ -42,6 +47,14 @@ std::string NameInLocal(size_t offset) {
 
 std::string NameInControl(size_t offset) {
   if (offset < offsetof(ControlBlock, watermark)) return NameInEntry(offset);
+  if (offset >= offsetof(ControlBlock, round)) {
+    offset -= offsetof(ControlBlock, round);
+    const bool taken = offset % sizeof(RoundSlot) >= offsetof(RoundSlot, taken);
+    return Indexed("round", offset / sizeof(RoundSlot)) + Indexed(taken ? ".taken" : ".supplied", offset / 8 % 2);
+  }
+  if (offset >= offsetof(ControlBlock, acknowledgement)) {
+    return Indexed("acknowledgement", (offset - offsetof(ControlBlock, acknowledgement)) / sizeof(AcknowledgementSlot));
+  }
   offset -= offsetof(ControlBlock, watermark);
   return Indexed("watermark", offset / sizeof(WatermarkRow)) + Indexed(".chunk", offset % sizeof(WatermarkRow) / 8);
 }
