@@ -196,7 +196,8 @@ TEST_F(Contract, OperatorsRefuseBadArgumentsAndStayUsable) {
   };
   EXPECT_FAILS(with([](auto& g) { g.lda = 7; }), tcInvalidArgument, "lda is 7");
   EXPECT_FAILS(with([](auto& g) { g.bLayout = 5; }), tcInvalidArgument, "bLayout 5");
-  EXPECT_FAILS(with([](auto& g) { g.plane = 9; }), tcUnsupported, "plane 9");
+  EXPECT_FAILS(with([](auto& g) { g.plane = 9; }), tcInvalidArgument, "plane 9 is no tcPlane_t");
+  EXPECT_FAILS(with([](auto& g) { g.plane = tcPlaneHostStaged; }), tcUnsupported, "made at init");
   EXPECT_FAILS(with([](auto& g) { g.plane = tcPlaneCopyEngine; }), tcUnsupported, "plane 3");
   EXPECT_FAILS(with([&](auto& g) { g.bias = b.data(); }), tcUnsupported, "bias");
   EXPECT_FAILS(with([](auto& g) { g.activation = tcActivationGelu; }), tcUnsupported, "activation");
