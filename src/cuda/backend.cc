@@ -139,14 +139,13 @@ Status DescribeStall(const Communicator& comm, uint32_t code, const Stall& stall
                static_cast<long long>(stall.first_unit), static_cast<long long>(stall.last_unit), seen, wanted);
 }
 
-Status DescribeRefusal(const Refusal& refusal, int n_ranks) {
+Status DescribeRefusal(const Refusal& refusal) {
   if (refusal.to >= 0 && refusal.code == tcUnsupported) {
-    const auto most = static_cast<unsigned long long>(refusal.first.k);
     return Error(tcUnsupported,
-                 "tcAllToAllV moves %llu bytes from rank %d to rank %d, but a workspace for %d ranks with %llu bytes "
-                 "each holds no more; set workspaceBytes or TC_WORKSPACE_BYTES to at least %llu",
-                 static_cast<unsigned long long>(refusal.sent), refusal.peer, refusal.to, n_ranks, most,
-                 static_cast<unsigned long long>(StagedBytes(refusal.sent) * n_ranks));
+                 "tcAllToAllV moves %llu bytes from rank %d to rank %d, but at most %llu go from one rank to another "
+                 "with this workspace; set workspaceBytes or TC_WORKSPACE_BYTES higher",
+                 static_cast<unsigned long long>(refusal.sent), refusal.peer, refusal.to,
+                 static_cast<unsigned long long>(refusal.first.k));
   }
   if (refusal.to >= 0) {
     const size_t element = ElementBytes(refusal.first.type);
@@ -332,7 +331,7 @@ void CudaBackend::CollectRefusals(Communicator& comm) {
   const uint32_t reported = CpuMemory::LoadAcquireSys(&refusals.reported);
   for (uint32_t number = refusals.collected; number != reported; ++number) {
     const Refusal& refusal = refusals.refusal[number % Refusals::kMost];
-    comm.FailOperator(DescribeRefusal(refusal, comm.n_ranks()),
+    comm.FailOperator(DescribeRefusal(refusal),
                       refusal.in_graph ? std::optional<tcStream_t>() : std::optional(refusal.stream));
     CpuMemory::StoreReleaseSys(&refusals.collected, number + 1);
   }

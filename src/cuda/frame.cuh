@@ -97,7 +97,7 @@ __device__ inline void ReportRefusal(const DeviceComm& comm, Sequence epoch, int
 }
 
 // The first warp, one lane per rank, once all have entered a tcAllToAllV alike. Every rank holds the same table, so all
-// find the same pair: one that disagrees, else one whose block does not fit the workspace.
+// find the same pair: one that disagrees, else one whose block is larger than rounds can move.
 __device__ inline Verdict CompareBlocks(const DeviceComm& comm, const EntryRecord& mine, Sequence epoch) {
   const RankView& view = comm.view;
   const int from = threadIdx.x;

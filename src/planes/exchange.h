@@ -146,9 +146,9 @@ class ExchangeSteps {
     const ExchangePair& pair = exchange_.pair[producer];
     const std::byte* const from = plane_.Arrived(producer);
     const RowRange range = pair.from.range(chunk);
-    // Else it has come to where it belongs.
+    // Else it has come to where it belongs. (What goes in rounds is always staged, so its place there is the one.)
     if (from != pair.recv) {
-      block_.Copy(pair.recv + range.begin, from + plane_.ArrivedAt(producer, chunk), range.end - range.begin);
+      block_.Copy(pair.recv + range.begin, from + pair.from.staged_at(chunk), range.end - range.begin);
     }
     block_.Sync();
     if (block_.lane() != 0) return true;

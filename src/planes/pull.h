@@ -52,11 +52,6 @@ class PullPlane {
                              : block_.InWindow(source, producer) + pair.direct;
   }
 
-  // Where a chunk starts behind Arrived.
-  TC_HOST_DEVICE uint64_t ArrivedAt(int producer, int chunk) const {
-    return exchange_.pair[producer].from.staged_at(chunk);  // of data in rounds nothing lies in a caller's buffer
-  }
-
   // Called by one thread for each chunk of a producer's, behind a Sync after the last thread has read it. What was
   // staged needs no word: whoever enters the next epoch has read it (P8).
   TC_HOST_DEVICE void HaveRead(int producer) const {

@@ -58,11 +58,6 @@ class PushPlane {
     block_.Copy(to + at, pair.send + range.begin, range.end - range.begin);
   }
 
-  // Where a chunk starts behind Arrived.
-  TC_HOST_DEVICE uint64_t ArrivedAt(int producer, int chunk) const {
-    return exchange_.pair[producer].from.staged_at(chunk);  // data in rounds never comes straight
-  }
-
  private:
   const Block& block_;
   const RankView& view_;
