@@ -1,13 +1,15 @@
 // All-gather + GEMM in one kernel: blocks that move rows push this rank's shard to the peers and keep what the caller
 // wants gathered; all others compute tiles as soon as the rows of a tile have come; movers join them when they are
-// done. Where rows come to host memory, movers bring them to the device once and open gates, for each is read by many
-// tiles.
+// done. Where rows come to host memory, or wait in a peer's, movers bring them to the device once and open gates, for
+// each is read by many tiles. Around a copy engine's copies it is two launches: one stages, the other computes.
 #include "cuda/fma_gemm.cuh"
 #include "cuda/frame.cuh"
 #include "cuda/kernels.h"
 #include "cuda/mma_gemm.cuh"
 #include "order/signals.h"
 #include "order/tiles.h"
+#include "protocol/acknowledgement.h"
+#include "protocol/election.h"
 #include "protocol/gate.h"
 
 namespace tc::cuda {
@@ -36,6 +38,16 @@ struct Places {
     return static_cast<std::byte*>(p.problem.gathered) + Whole(row, owner) * p.row_bytes;
   }
   __device__ std::byte* StagedRow(int rank, uint64_t row) const { return view.workspace[rank] + row * p.staged_pitch; }
+  // Where movers find a peer's chunk, and the bytes from one row to the next.
+  __device__ const std::byte* SourceRow(uint64_t row, int owner, const Destination& source) const {
+    if (p.sending != Sending::kAtOnce) return StagedRow(view.rank, row);
+    if (source.window < 0) return StagedRow(owner, row);
+    return windows[source.window].base[owner] + source.offset +
+           (Whole(row, owner) - p.problem.shards.begin[owner]) * p.row_bytes;
+  }
+  __device__ uint64_t SourcePitch(const Destination& source) const {
+    return p.sending == Sending::kAtOnce && source.window >= 0 ? p.row_bytes : p.staged_pitch;
+  }
   // Where tiles find a peer's row.
   __device__ const std::byte* ArrivedRow(uint64_t row, int owner) const {
     if (p.lands) return LandedRow(row, owner);
@@ -43,7 +55,8 @@ struct Places {
   }
   // Where it is brought to, and the bytes from one such row to the next.
   __device__ std::byte* LandedRow(uint64_t row, int owner) const {
-    return p.problem.gathered != nullptr ? GatheredRow(row, owner) : view.landing + row * p.staged_pitch;
+    if (p.problem.gathered != nullptr) return GatheredRow(row, owner);
+    return view.landing != nullptr ? view.landing + row * p.staged_pitch : StagedRow(view.rank, row);
   }
   __device__ uint64_t LandedPitch() const { return p.problem.gathered != nullptr ? p.row_bytes : p.staged_pitch; }
 };
@@ -88,6 +101,47 @@ __device__ void PushChunk(const GatherGemmParams& p, Sequence epoch, int consume
   if (threadIdx.x == 0) RaiseWatermark<DeviceMemory>(view, consumer, chunk, epoch);
 }
 
+// Whether peers load this rank's rows from its caller's a.
+__device__ inline bool IsRead(const GatherGemmParams& p) {
+  return p.sending == Sending::kAtOnce && p.entry.destination.window >= 0;
+}
+
+// Lets all peers load a chunk.
+__device__ void ShareChunk(const GatherGemmParams& p, Sequence epoch, int chunk) {
+  const Places places(p);
+  const RankView& view = p.comm.view;
+  const auto [begin, end] = SignalsOf(p).rows(view.rank, chunk);
+  if (!IsRead(p)) {
+    CopyRows(places.StagedRow(view.rank, begin), p.staged_pitch, places.OwnRow(begin),
+             p.problem.lda * (p.row_bytes / p.problem.k), p.row_bytes, end - begin);
+  }
+  __syncthreads();  // all threads' stores, then one release that covers them (P4)
+  const int peer = static_cast<int>(threadIdx.x);
+  if (peer < view.n_ranks && peer != view.rank) RaiseWatermark<DeviceMemory>(view, peer, chunk, epoch);
+}
+
+// Waits until all peers have read this rank's a. False: the communicator has ended.
+__device__ bool AwaitReaders(const GatherGemmParams& p, Sequence epoch) {
+  const RankView& view = p.comm.view;
+  const int reader = static_cast<int>(threadIdx.x);
+  bool fine = true;
+  if (reader < view.n_ranks && reader != view.rank && p.slab.packed.rows(view.rank) > 0) {
+    const auto read = [&] { return HasAcknowledged<DeviceMemory>(view, reader, epoch); };
+    const auto over = [&] { return read() || DeviceMemory::LoadAcquireGpu(&view.local->dead) != 0; };
+    const WaitResult result = WaitUntil<DeviceMemory>(over, view, p.comm.timeout_ns);
+    fine = result == WaitResult::kReached && read();
+    if (result != WaitResult::kReached) {
+      ReportStall(p.comm, result,
+                  {.peer = reader,
+                   .shape = p.entry.shape,
+                   .epoch = epoch,
+                   .acknowledgement = true,
+                   .seen = DeviceMemory::LoadRelaxed(&view.own().acknowledgement[reader].epoch)});
+    }
+  }
+  return __syncthreads_and(fine ? 1 : 0) != 0;
+}
+
 // Whether rows come to the workspace first and are brought on from there.
 __device__ inline bool CopiesArrivals(const GatherGemmParams& p) {
   return p.lands || (p.problem.gathered != nullptr && p.entry.destination.window < 0);
@@ -126,11 +180,16 @@ __device__ bool TakeArrival(const GatherGemmParams& p, Sequence epoch, int produ
   __syncthreads();
   if (!has_come || !CopiesArrivals(p)) return has_come;
   const auto [begin, end] = SignalsOf(p).rows(producer, chunk);
-  CopyRows(places.LandedRow(begin, producer), places.LandedPitch(), places.StagedRow(view.rank, begin), p.staged_pitch,
-           p.row_bytes, end - begin);
-  if (p.lands) {
-    __syncthreads();  // all threads' stores, then releases that cover them (P4)
-    if (threadIdx.x == 0) OpenGates<DeviceMemory>(*view.local, begin, end);
+  const Destination source = p.sending == Sending::kAtOnce ? DestinationAt(p.comm, producer, epoch) : Destination{};
+  CopyRows(places.LandedRow(begin, producer), places.LandedPitch(), places.SourceRow(begin, producer, source),
+           places.SourcePitch(source), p.row_bytes, end - begin);
+  if (!p.lands) return true;
+  __syncthreads();  // all threads' loads and stores, then releases that cover them (P4)
+  if (threadIdx.x != 0) return true;
+  OpenGates<DeviceMemory>(*view.local, begin, end);
+  const auto chunks = static_cast<uint32_t>(SignalsOf(p).chunks(producer));
+  if (source.window >= 0 && Elect<DeviceMemory>(&view.local->taken[producer], chunks)) {
+    Acknowledge<DeviceMemory>(view, producer, epoch);
   }
   return true;
 }
@@ -142,9 +201,14 @@ __device__ bool MoveNext(const GatherGemmParams& p, const Entered& entered) {
   const Movement movement{.rank = view.rank,
                           .n_ranks = view.n_ranks,
                           .keeps_own = p.problem.gathered != nullptr,
-                          .takes_arrivals = CopiesArrivals(p) || !tiles_wait};  // somebody must wait for them
-  const Move move = ClaimMove(p.comm, movement, entered.ticket, SignalsOf(p));
+                          .takes_arrivals = CopiesArrivals(p) || !tiles_wait,  // somebody must wait for them
+                          .sending = p.sending,
+                          .is_read = IsRead(p)};
+  const Move move = ClaimMove(p.comm, p.place, movement, entered.ticket, SignalsOf(p));
   switch (move.kind) {
+    case MoveKind::kShare:
+      ShareChunk(p, entered.epoch, move.chunk);
+      return true;
     case MoveKind::kPush:
       PushChunk(p, entered.epoch, move.peer, move.chunk);
       return true;
@@ -153,6 +217,8 @@ __device__ bool MoveNext(const GatherGemmParams& p, const Entered& entered) {
       return true;
     case MoveKind::kArrival:
       return TakeArrival(p, entered.epoch, move.peer, move.chunk);
+    case MoveKind::kReaders:
+      return AwaitReaders(p, entered.epoch);
     default:
       return false;
   }
@@ -257,7 +323,7 @@ __device__ void ComputeTiles(const GatherGemmParams& p, Sequence epoch, char* sh
 }
 
 template <class Gemm>
-__global__ __launch_bounds__(kThreads, 1) void AllGatherGemmPush(const __grid_constant__ GatherGemmParams p) {
+__global__ __launch_bounds__(kThreads, 1) void AllGatherGemmKernelOf(const __grid_constant__ GatherGemmParams p) {
   extern __shared__ __align__(128) char shared[];
   static_assert(Gemm::kThreads == kThreads);
   const Entered entered = EnterOperator(p.comm, p.entry, p.place);
@@ -274,7 +340,7 @@ __global__ __launch_bounds__(kThreads, 1) void AllGatherGemmPush(const __grid_co
 
 template <class Gemm>
 constexpr GemmKernel KernelOf() {
-  return {reinterpret_cast<const void*>(&AllGatherGemmPush<Gemm>), Gemm::kSharedBytes, Gemm::kTileM, Gemm::kTileN};
+  return {reinterpret_cast<const void*>(&AllGatherGemmKernelOf<Gemm>), Gemm::kSharedBytes, Gemm::kTileM, Gemm::kTileN};
 }
 
 }  // namespace

@@ -400,7 +400,8 @@ Status CudaBackend::LaunchGrid(tcStream_t stream, const Grid& grid, void* params
   return CheckRuntime(cudaLaunchKernelExC(&config, grid.kernel, &params), "cudaLaunchKernelExC");
 }
 
-Status CudaBackend::LaunchNext(tcStream_t stream, const Grid& grid, DeviceComm& comm, void* params) {
+Status CudaBackend::LaunchNext(tcStream_t stream, const Kernel* opening, std::span<const CopyOnDevice> copies,
+                               const Kernel& closing) {
   if (stream == nullptr && ranks_on_device_ > 1) {
     return Error(
         tcInvalidUsage,
@@ -418,6 +419,7 @@ Status CudaBackend::LaunchNext(tcStream_t stream, const Grid& grid, DeviceComm& 
     TC_RETURN_IF_CUDA_ERROR(cudaStreamGetId(stream, &id));
     if (launched_ > 0 && id != last_stream_) TC_RETURN_IF_ERROR(Follow(stream, launched_));
   }
+  DeviceComm& comm = closing.comm;
   local_ = comm.view.local;
   comm.call = ++calls_;
   comm.stream = stream;
@@ -425,7 +427,15 @@ Status CudaBackend::LaunchNext(tcStream_t stream, const Grid& grid, DeviceComm& 
   {
     std::unique_lock<std::timed_mutex> alone;
     if (ranks_on_device_ > 1) alone = service_->LockLaunches();
-    TC_RETURN_IF_ERROR(LaunchGrid(stream, grid, params));
+    if (opening != nullptr) {
+      opening->comm.call = comm.call;
+      opening->comm.stream = stream;
+      TC_RETURN_IF_ERROR(LaunchGrid(stream, opening->grid, opening->params));
+    }
+    for (const CopyOnDevice& copy : copies) {
+      TC_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(copy.to, copy.from, copy.bytes, cudaMemcpyDefault, stream));
+    }
+    TC_RETURN_IF_ERROR(LaunchGrid(stream, closing.grid, closing.params));
   }
   if (!eager) return {};
   launched_ = comm.launched;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "comm/backend.h"
 #include "comm/communicator.h"
@@ -28,6 +29,12 @@ struct Grid {
   int threads = kThreads;
   int shared_bytes = 0;
   bool starts_early = false;  // the kernel waits for the one before it itself, see ptx/launch.cuh
+};
+
+struct CopyOnDevice {
+  void* to;
+  const void* from;
+  uint64_t bytes;
 };
 
 class CudaBackend final : public Backend {
@@ -68,17 +75,32 @@ class CudaBackend final : public Backend {
   // whichever stream that was. `params` is a DeviceComm from KernelView, or has one as `comm`.
   template <class Params>
   Status Launch(tcStream_t stream, const Grid& grid, Params& params) {
-    return LaunchNext(stream, grid, params.comm, &params);
+    return LaunchNext(stream, nullptr, {}, {grid, params.comm, &params});
   }
-  Status Launch(tcStream_t stream, const Grid& grid, DeviceComm& comm) { return LaunchNext(stream, grid, comm, &comm); }
+  Status Launch(tcStream_t stream, const Grid& grid, DeviceComm& comm) {
+    return LaunchNext(stream, nullptr, {}, {grid, comm, &comm});
+  }
+  // The same for an epoch in three parts: a kernel, copies, a kernel.
+  template <class Params>
+  Status Launch(tcStream_t stream, const Grid& opening_grid, Params& opening, std::span<const CopyOnDevice> copies,
+                const Grid& closing_grid, Params& closing) {
+    const Kernel first{opening_grid, opening.comm, &opening};
+    return LaunchNext(stream, &first, copies, {closing_grid, closing.comm, &closing});
+  }
 
  private:
   CudaBackend(int device, bool vmm_disable) : device_(device), vmm_disable_(vmm_disable) {}
   Status Prepare();
   // Says in *apart which of the peers' devices this one cannot reach, if there is one.
   Status FindUnreachable(const std::vector<Neighbour>& ranks, std::string* apart) const;
-  // Numbers the launch in `comm`, which is a part of `params`.
-  Status LaunchNext(tcStream_t stream, const Grid& grid, DeviceComm& comm, void* params);
+  struct Kernel {
+    const Grid& grid;
+    DeviceComm& comm;  // a part of `params`
+    void* params;
+  };
+  // Numbers the launch in both kernels' comm.
+  Status LaunchNext(tcStream_t stream, const Kernel* opening, std::span<const CopyOnDevice> copies,
+                    const Kernel& closing);
   Status LaunchGrid(tcStream_t stream, const Grid& grid, void* params) const;
   void CollectLongWait(Communicator& comm, int peer);
   void CollectRefusals(Communicator& comm);

@@ -1,11 +1,14 @@
 // Plain collectives: an epoch each for every slab.
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "base/data_type.h"
 #include "cuda/backend.h"
 #include "cuda/kernels.h"
 #include "cuda/operators.h"
 #include "order/exchange.h"
+#include "planes/copy_engine.h"
 
 namespace tc::cuda {
 namespace {
@@ -20,10 +23,12 @@ class Exchanges {
   }
 
   tcPlane_t plane() const { return plane_; }
-  bool pushes() const { return plane_ != tcPlanePull; }
+  bool pushes() const { return Pushes(plane_); }
 
-  // Where peers may store, or load, the data of the next epochs: the buffer, if it is registered.
+  // Where peers may store, or load, the data of the next epochs: the buffer, if it is registered. A copy engine gets
+  // addresses from the host, which does not know those.
   void Name(const void* buffer, uint64_t bytes) {
+    if (plane_ == tcPlaneCopyEngine) return NameNothing();
     params_.entry.destination = Communicator::Locate(*comm_.windows(), buffer, bytes);
   }
   // What a rank tells of its blocks, none of which may be larger than the same number of bytes everywhere.
@@ -37,24 +42,49 @@ class Exchanges {
     params_.exchange = exchange;
     params_.place = place;
     params_.comm.sends = params_.comm.receives = 0;
+    for (int peer = 0; peer < comm_.n_ranks(); ++peer) {
+      if (peer == comm_.rank()) continue;
+      params_.comm.sends += exchange.pair[peer].to.bytes;
+      params_.comm.receives += exchange.pair[peer].from.bytes;
+    }
+    // A lone rank fetches nothing.
+    if (plane_ == tcPlaneCopyEngine && comm_.n_ranks() > 1) return LaunchAroundCopies();
+    return backend_.Launch(stream_, GridFor(exchange), params_);
+  }
+
+ private:
+  Status LaunchAroundCopies() {
+    const RankView& view = comm_.view();
+    const FetchedExchange parts = InThreeParts(params_.exchange, view.workspace[view.rank],
+                                               comm_.settings().workspace_bytes, view.rank, view.n_ranks);
+    std::array<CopyOnDevice, kMaxRanks> copies;
+    for (int i = 0; i < parts.fetches; ++i) {
+      const Fetch& fetch = parts.fetch[i];
+      copies[i] = {view.workspace[view.rank] + fetch.to, view.workspace[fetch.producer] + fetch.from, fetch.bytes};
+    }
+    ExchangeParams opening = params_;
+    opening.exchange = parts.opening;
+    opening.place.part = Part::kOpening;
+    params_.exchange = parts.closing;
+    params_.place.part = Part::kClosing;
+    return backend_.Launch(stream_, GridFor(parts.opening), opening,
+                           std::span(copies).first(static_cast<size_t>(parts.fetches)), GridFor(parts.closing),
+                           params_);
+  }
+
+  Grid GridFor(const Exchange& exchange) const {
     int64_t pieces = 0;  // at most
     for (int peer = 0; peer < comm_.n_ranks(); ++peer) {
-      const ExchangePair& pair = exchange.pair[peer];
-      pieces += pair.to.count + pair.from.count;
-      if (peer == comm_.rank()) continue;
-      params_.comm.sends += pair.to.bytes;
-      params_.comm.receives += pair.from.bytes;
+      pieces += exchange.pair[peer].to.count + exchange.pair[peer].from.count;
     }
     const int usual = plane_ == tcPlaneHostStaged ? kMostHostStagedBlocks : kMostGatherBlocks;
     const int wanted = comm_.settings().comm_sms > 0 ? comm_.settings().comm_sms : usual;
     const int most = std::min(wanted, backend_.MostBlocks());
-    const Grid grid{.kernel = ExchangeKernel(exchange, plane_),
-                    .blocks = static_cast<int>(std::clamp<int64_t>(pieces, 1, most)),
-                    .threads = plane_ == tcPlaneHostStaged && !exchange.reduces ? kMostThreads : kThreads};
-    return backend_.Launch(stream_, grid, params_);
+    return {.kernel = ExchangeKernel(exchange, plane_),
+            .blocks = static_cast<int>(std::clamp<int64_t>(pieces, 1, most)),
+            .threads = plane_ == tcPlaneHostStaged && !exchange.reduces ? kMostThreads : kThreads};
   }
 
- private:
   CudaBackend& backend_;
   Communicator& comm_;
   const tcStream_t stream_;

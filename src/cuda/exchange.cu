@@ -188,7 +188,8 @@ __global__ __launch_bounds__(std::is_void_v<Element>
     const Block block{p, entered.epoch};
     const Plane<Block> plane(block, p.comm.view, p.exchange, entered.epoch);
     const ExchangeSteps<Block, Plane<Block>> steps(block, plane, p.comm.view, p.exchange);
-    steps.Run(entered.ticket, p.comm.host_staged, [&](Direction direction) { return ClaimPiece(p.comm, direction); });
+    steps.Run(entered.ticket, p.comm.host_staged,
+              [&](Direction direction) { return ClaimPiece(p.comm, p.place, direction); });
   }
   LeaveOperator(p.comm, entered, p.place);
 }
@@ -228,7 +229,7 @@ const void* KernelOn(const Exchange& exchange) {
 }  // namespace
 
 const void* ExchangeKernel(const Exchange& exchange, tcPlane_t plane) {
-  return plane == tcPlanePull ? KernelOn<PullPlane>(exchange) : KernelOn<PushPlane>(exchange);
+  return Pushes(plane) ? KernelOn<PushPlane>(exchange) : KernelOn<PullPlane>(exchange);
 }
 
 }  // namespace tc::cuda

@@ -193,10 +193,26 @@ __device__ inline Verdict AwaitVerdict(const DeviceComm& comm, const OperatorSha
   return verdict;
 }
 
+// In one thread of a block of a closing kernel: what the opening one has found. Tickets order nothing here.
+__device__ inline Entered ResumeAt(const DeviceComm& comm, const OperatorShape& shape) {
+  Dawdle(comm);
+  Entered resumed{0, blockIdx.x, Verdict::kOut};
+  uint32_t posted = 0;
+  if (!ResumeEpoch<DeviceMemory>(*comm.view.local, comm.call, &resumed.epoch, &posted)) return resumed;
+  resumed.verdict = static_cast<Verdict>(posted);
+  if (resumed.verdict == Verdict::kOverlaps) ReportOverlap(comm, shape, resumed.epoch);
+  return resumed;
+}
+
 // Called first by all threads of every block. The block with ticket 0 meets the peers for all of them.
 __device__ inline Entered EnterOperator(const DeviceComm& comm, const EntryRecord& mine, SlabPlace place) {
   __shared__ Entered entered;
   LocalBlock& local = *comm.view.local;
+  if (place.part == Part::kClosing) {
+    if (threadIdx.x == 0) entered = ResumeAt(comm, mine.shape);
+    __syncthreads();
+    return entered;
+  }
   if (threadIdx.x == 0) {
     const bool left_out = !place.first && DeviceMemory::LoadRelaxed(&local.refused) != 0;
     entered = left_out ? Entered{0, 1, Verdict::kOut} : ArriveAt(comm);
@@ -209,7 +225,7 @@ __device__ inline Entered EnterOperator(const DeviceComm& comm, const EntryRecor
     if (verdict == Verdict::kGo && arrived.ticket == 0) verdict = Meet(comm, mine, arrived.epoch, place.first);
     if (threadIdx.x == 0) {
       if (verdict == Verdict::kGo && arrived.ticket != 0) verdict = AwaitVerdict(comm, mine.shape, arrived.epoch);
-      if (arrived.ticket == 0 && gridDim.x > 1) {
+      if (arrived.ticket == 0 && (gridDim.x > 1 || place.part == Part::kOpening)) {
         PostVerdict<DeviceMemory>(local, arrived.epoch, comm.call, static_cast<uint32_t>(verdict));
       }
       entered.verdict = verdict;
@@ -222,6 +238,7 @@ __device__ inline Entered EnterOperator(const DeviceComm& comm, const EntryRecor
 // Called last by all threads of every block, whatever the verdict. `gates`: how many the operator has opened.
 __device__ inline void LeaveOperator(const DeviceComm& comm, const Entered& entered, SlabPlace place,
                                      uint64_t gates = 0) {
+  if (place.part == Part::kOpening) return;  // the closing kernel does
   __syncthreads();
   if (threadIdx.x != 0) return;
   LocalBlock& local = *comm.view.local;
@@ -302,10 +319,12 @@ __device__ inline uint32_t Claim(const DeviceComm& comm, const Next& next) {
   return claimed;
 }
 
-// The next number of a direction's counter of pieces; more than there are when the communicator has ended.
-__device__ inline int ClaimPiece(const DeviceComm& comm, Direction direction) {
+// The next number of a direction's counter of pieces; more than there are when the communicator has ended. A closing
+// kernel counts where the opening one has not.
+__device__ inline int ClaimPiece(const DeviceComm& comm, SlabPlace place, Direction direction) {
   LocalBlock& local = *comm.view.local;
-  uint32_t* const counter = direction == Direction::kOut ? &local.moves : &local.moves_in;
+  const bool out = direction == Direction::kOut && place.part != Part::kClosing;
+  uint32_t* const counter = out ? &local.moves : &local.moves_in;
   const uint32_t claimed = Claim(comm, [=] { return DeviceMemory::AddRelaxedGpu(counter, 1u); });
   return static_cast<int>(claimed < INT32_MAX ? claimed : INT32_MAX);
 }
@@ -313,9 +332,10 @@ __device__ inline int ClaimPiece(const DeviceComm& comm, Direction direction) {
 // The next piece of a gather that no block has claimed, for the block with this ticket. Through host memory every byte
 // crosses PCIe twice, so that both directions must be busy.
 template <class Sent>
-__device__ inline Move ClaimMove(const DeviceComm& comm, const Movement& movement, uint32_t ticket, const Sent& sent) {
-  if (!comm.host_staged) return MoveAt(movement, ClaimPiece(comm, Direction::kOut), sent);
-  return NextBothWays(movement, ticket, sent, [&](Direction direction) { return ClaimPiece(comm, direction); });
+__device__ inline Move ClaimMove(const DeviceComm& comm, SlabPlace place, const Movement& movement, uint32_t ticket,
+                                 const Sent& sent) {
+  if (!comm.host_staged) return MoveAt(movement, ClaimPiece(comm, place, Direction::kOut), sent);
+  return NextBothWays(movement, ticket, sent, [&](Direction direction) { return ClaimPiece(comm, place, direction); });
 }
 
 // The place that a rank's entry names, in this epoch.

@@ -16,7 +16,7 @@ struct GemmKernel {
 // Takes GatherGemmParams. Blocks of kThreads threads.
 GemmKernel AllGatherGemmKernel(tcDataType_t type, tcBLayout_t layout);
 
-// What does an exchange on the push or the pull plane; of the exchange only what it reduces matters. Takes
+// What does an exchange on a plane, or a part of it; of the exchange only what it reduces matters. Takes
 // ExchangeParams.
 const void* ExchangeKernel(const Exchange& exchange, tcPlane_t plane);
 

@@ -10,7 +10,7 @@ Status LaunchRefusal(Communicator& comm, tcStream_t stream, const OperatorShape&
 
 Status LaunchBarrier(Communicator& comm, tcStream_t stream);
 
-// Plain collectives, on the push or the pull plane. `slab_bytes`: see host/operators.h.
+// Plain collectives, on any plane. `slab_bytes`: see host/operators.h.
 Status LaunchAllGather(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
                        const AllGatherProblem& problem, size_t slab_bytes, tcPlane_t plane);
 
@@ -28,6 +28,6 @@ Status LaunchAllToAll(Communicator& comm, tcStream_t stream, const OperatorShape
 
 // movers: blocks that move rows; 0: the default.
 Status LaunchAllGatherGemm(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
-                           const AllGatherGemmProblem& problem, uint64_t slab_rows, int movers);
+                           const AllGatherGemmProblem& problem, uint64_t slab_rows, tcPlane_t plane, int movers);
 
 }  // namespace tc::cuda

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "order/exchange.h"
+#include "order/moves.h"
 #include "order/problem.h"
 #include "order/shards.h"
 #include "protocol/layout.h"
@@ -85,10 +86,14 @@ struct RefusalParams {
   EntryRecord entry;
 };
 
-// An operator larger than the workspace is several launches, an epoch each. What the first refuses, none does.
+// What a kernel is of an epoch's work: all of it, or what lies before copies or behind them (planes/copy_engine.h).
+enum class Part : uint32_t { kWhole, kOpening, kClosing };
+
+// An operator larger than the workspace is several epochs. What the first refuses, none does.
 struct SlabPlace {
   bool first = true;
   bool last = true;
+  Part part = Part::kWhole;
 };
 
 struct ExchangeParams {
@@ -109,8 +114,9 @@ struct GatherGemmParams {
   uint64_t row_blocks;
   uint64_t col_blocks;
   uint32_t movers;  // blocks that move rows before they compute
-  // Movers bring what has arrived from the workspace to device memory, gatheredA or the landing, and open gates; else
-  // tiles read it where it has come to lie, and wait for watermarks.
+  Sending sending;  // kToEach: by pushes, kAtOnce: peers load them here
+  // Movers bring what has arrived to where tiles read it, gatheredA or a place that nobody else uses, and open gates;
+  // else tiles read it where it has come to lie, and wait for watermarks.
   bool lands;
   SlabPlace place;
 };

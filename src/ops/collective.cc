@@ -11,11 +11,12 @@ Status PlanCollective(tcOp_t op, tcDataType_t type, const Communicator& comm, Co
   TC_RETURN_IF_ERROR(CheckType(type));
   TC_RETURN_IF_ERROR(ChoosePlane(tcPlaneAuto, comm.settings().plane, &plan->plane));
   TC_RETURN_IF_ERROR(ChooseKernel(op, type, plan->plane, comm.backend().name(), &plan->row));
+  plan->staging_bytes = StagingBytes(comm.settings().workspace_bytes, plan->plane);
   if (op == tcOpAllToAllV) {  // the ranks' accounts of their blocks go through the workspace
     uint64_t fitting = 0;
-    TC_RETURN_IF_ERROR(ChooseSlab(comm.settings().workspace_bytes, comm.n_ranks(), sizeof(ExchangedBlocks), &fitting));
+    TC_RETURN_IF_ERROR(ChooseSlab(plan->staging_bytes, comm.n_ranks(), sizeof(ExchangedBlocks), &fitting));
   }
-  return ChooseSlabBytes(comm.settings().workspace_bytes, comm.n_ranks(), &plan->slab_bytes);
+  return ChooseSlabBytes(plan->staging_bytes, comm.n_ranks(), &plan->slab_bytes);
 }
 
 Status MakeBlocks(const char* counts_name, const size_t* counts, const char* displs_name, const size_t* displs,

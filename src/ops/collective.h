@@ -9,7 +9,8 @@ namespace tc {
 struct CollectivePlan {
   const KernelRow* row = nullptr;
   tcPlane_t plane = tcPlanePush;
-  uint64_t slab_bytes = 0;  // of every rank's block
+  uint64_t staging_bytes = 0;  // of the workspace
+  uint64_t slab_bytes = 0;     // of every rank's block
 };
 
 // The type, the kernel and the slab: the same on every rank.

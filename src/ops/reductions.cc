@@ -87,7 +87,7 @@ Status AllReduce(const void* sendbuff, void* recvbuff, size_t count, tcDataType_
     if (sendbuff != recvbuff && Overlap(sendbuff, bytes, recvbuff, bytes)) {
       return Error(tcInvalidArgument, "sendbuff overlaps recvbuff but is not recvbuff, which would be in place");
     }
-    problem.one_shot = ReducesInOneShot(bytes, comm.n_ranks(), comm.settings().workspace_bytes);
+    problem.one_shot = ReducesInOneShot(bytes, comm.n_ranks(), plan.staging_bytes);
     return {};
   };
   const Status checked = check();

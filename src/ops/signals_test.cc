@@ -59,8 +59,14 @@ Operator DrawGather(std::mt19937& random, int n_ranks) {
           .gathered = random() % 2 == 0 ? Gathered::kPlain : Gathered::kWindow};
 }
 
+tcPlane_t DrawPlane(std::mt19937& random) {
+  if (!OnGpu() || HostStaged()) return UsualPlane();
+  constexpr tcPlane_t kPlanes[] = {tcPlanePush, tcPlanePull, tcPlaneCopyEngine};
+  return kPlanes[random() % 3];
+}
+
 // Of an all-to-all, rows are what rank 0 sends; see PairBytes.
-Operator DrawCollective(std::mt19937& random, int n_ranks) {
+Operator DrawCollective(std::mt19937& random, int n_ranks, tcPlane_t plane) {
   constexpr tcOp_t kOps[] = {tcOpBroadcast, tcOpAllGatherV, tcOpReduceScatterV, tcOpAllReduce, tcOpAllToAllV};
   Operator drawn{.op = kOps[random() % 5], .rows = std::vector<size_t>(n_ranks)};
   const size_t most = random() % 4 == 0 ? kBufferBytes / n_ranks / 4 : 3000;
@@ -69,7 +75,8 @@ Operator DrawCollective(std::mt19937& random, int n_ranks) {
     const size_t root = random() % n_ranks;
     for (int rank = 0; rank < n_ranks; ++rank) drawn.rows[rank] *= rank == static_cast<int>(root) ? 1 : 0;
   }
-  drawn.one_shot = drawn.op == tcOpAllReduce && ReducesInOneShot(drawn.rows[0] * 4, n_ranks, kTestWorkspace);
+  drawn.one_shot =
+      drawn.op == tcOpAllReduce && ReducesInOneShot(drawn.rows[0] * 4, n_ranks, StagingBytes(kTestWorkspace, plane));
   drawn.slab = random() % 2 == 0 ? UINT64_MAX : most * 4 / 3 / 16 * 16 + 16;
   if (drawn.one_shot || (OnGpu() && drawn.op == tcOpAllToAllV)) drawn.slab = UINT64_MAX;  // it has one epoch there
   drawn.gathered = random() % 2 == 0 ? Gathered::kPlain : Gathered::kWindow;
@@ -110,6 +117,7 @@ Operator DrawLargeGemm(std::mt19937& random, int n_ranks) {
 }
 
 Operator Draw(std::mt19937& random, int n_ranks, int number) {
+  const tcPlane_t plane = DrawPlane(random);
   Operator drawn;
   switch (random() % 12) {
     case 0:
@@ -118,8 +126,7 @@ Operator Draw(std::mt19937& random, int n_ranks, int number) {
     case 9:
     case 10:
     case 11:
-      drawn = DrawCollective(random, n_ranks);
-      if (OnGpu() && !HostStaged()) drawn.plane = random() % 2 == 0 ? tcPlanePush : tcPlanePull;
+      drawn = DrawCollective(random, n_ranks, plane);
       break;
     case 1:
     case 2:
@@ -130,6 +137,7 @@ Operator Draw(std::mt19937& random, int n_ranks, int number) {
       drawn = number % 8 == 0 && n_ranks <= 3 ? DrawLargeGemm(random, n_ranks) : DrawGemm(random, n_ranks);
   }
   drawn.refused = random() % 16 == 0;
+  drawn.plane = plane;
   return drawn;
 }
 
@@ -280,7 +288,8 @@ class Rank {
   uint64_t MostInSlab(const Operator& drawn) const {
     const bool gemm = drawn.op == tcOpAllGatherGemm;
     uint64_t units = 0;
-    EXPECT_TRUE(ChooseSlab(kTestWorkspace, comm_.n_ranks(), gemm ? StagedPitch(drawn.k * 4) : 16, &units).ok());
+    const uint64_t staging = gemm ? kTestWorkspace : StagingBytes(kTestWorkspace, drawn.plane);
+    EXPECT_TRUE(ChooseSlab(staging, comm_.n_ranks(), gemm ? StagedPitch(drawn.k * 4) : 16, &units).ok());
     if (gemm) return std::min(units, MostGatedRows(comm_.n_ranks()));
     return comm_.n_ranks() > 1 ? units * 16 : units;
   }

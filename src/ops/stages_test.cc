@@ -28,8 +28,13 @@ struct Load {
 // One rank taking one load apart.
 class Rank {
  public:
-  Rank(Communicator& comm, const Load& load, std::barrier<>& meet)
-      : comm_(comm), meet_(meet), shards_(GivenShards(load.rows.data(), comm.n_ranks())), n_(load.n), k_(load.k) {
+  Rank(Communicator& comm, const Load& load, tcPlane_t plane, std::barrier<>& meet)
+      : comm_(comm),
+        meet_(meet),
+        plane_(plane),
+        shards_(GivenShards(load.rows.data(), comm.n_ranks())),
+        n_(load.n),
+        k_(load.k) {
     problem_.shards = shards_;
     problem_.n = n_;
     problem_.k = k_;
@@ -83,11 +88,16 @@ class Rank {
     problem_.stages = stages;
     problem_.gathered = gathered;
     const KernelRow* row = nullptr;
-    ASSERT_TRUE(ChooseKernel(tcOpAllGatherGemm, tcFloat32, tcPlaneAuto, comm_.backend().name(), &row).ok());
+    ASSERT_TRUE(ChooseKernel(tcOpAllGatherGemm, tcFloat32, plane_, comm_.backend().name(), &row).ok());
     meet_.arrive_and_wait();  // what follows may wait for every rank, what went before may wait for the device
     const OperatorShape shape{.op = tcOpAllGatherGemm, .type = tcFloat32, .m = shards_.total(), .n = n_, .k = k_};
-    EXPECT_TRUE(
-        row->launch({.comm = comm_, .stream = stream_, .shape = shape, .problem = problem_, .slab = 1 << 12}).ok());
+    EXPECT_TRUE(row->launch({.comm = comm_,
+                             .stream = stream_,
+                             .shape = shape,
+                             .problem = problem_,
+                             .plane = plane_,
+                             .slab = 1 << 12})
+                    .ok());
     EXPECT_TRUE(comm_.backend().SynchronizeStream(stream_).ok());
     EXPECT_TRUE(comm_.fatal().ok()) << comm_.fatal().sentence();
     meet_.arrive_and_wait();
@@ -123,6 +133,7 @@ class Rank {
 
   Communicator& comm_;
   std::barrier<>& meet_;
+  const tcPlane_t plane_;
   const Shards shards_;
   const size_t n_, k_;
   AllGatherGemmProblem problem_;
@@ -139,10 +150,14 @@ TEST(Stages, EachLeavesExactlyWhatTheNextNeeds) {
       {{65, 65, 65, 65}, 17, 5},  // one row more than a chunk
       {{1, 1, 1, 1, 1}, 3, 1},    // one row each
   };
+  std::vector<tcPlane_t> planes{HostStaged() ? tcPlaneHostStaged : tcPlanePush};
+  if (OnGpu() && !HostStaged()) planes.insert(planes.end(), {tcPlanePull, tcPlaneCopyEngine});
   for (const Load& load : loads) {
     RunRanks(static_cast<int>(load.rows.size()), 1, [&](Communicator& comm, std::barrier<>& meet) {
-      Rank rank(comm, load, meet);
-      for (int iteration = 0; iteration < kIterations; ++iteration) rank.Run(iteration);
+      for (const tcPlane_t plane : planes) {
+        Rank rank(comm, load, plane, meet);
+        for (int iteration = 0; iteration < kIterations; ++iteration) rank.Run(iteration);
+      }
     });
   }
 }

@@ -3,7 +3,7 @@
 //
 // On the push plane bytes are staged in the consumer's workspace, unless its entry names a buffer of its own where they
 // belong. On the pull plane they are staged in the producer's workspace, unless its entry names a buffer of its own
-// where they lie.
+// where they lie. On the copy-engine plane they are always staged in the producer's.
 #pragma once
 
 #include <algorithm>
@@ -27,6 +27,8 @@ struct ExchangePair {
   uint64_t staged_from = 0;
   uint64_t direct =
       0;  // the same in the buffer that the peer's entry names: push: of what goes there; pull: comes from
+  const std::byte* fetched =
+      nullptr;  // where in this rank's memory a copy engine brings these bytes; NULL: it does not
 };
 
 struct Exchange {
@@ -43,6 +45,9 @@ struct Exchange {
 // Every staged block starts on 16 bytes, so that it can be moved in 16-byte words.
 constexpr uint64_t StagedBytes(uint64_t bytes) { return (bytes + 15) / 16 * 16; }
 
+// Whether the producer stores into the consumer's memory, else the consumer loads from the producer's.
+constexpr bool Pushes(tcPlane_t plane) { return plane != tcPlanePull && plane != tcPlaneCopyEngine; }
+
 // What earlier slabs have moved of a rank's shard.
 inline uint64_t SkippedUnits(const Shards& shards, const Slab& slab, int rank) {
   return slab.first[rank] - shards.begin[rank];
@@ -50,7 +55,7 @@ inline uint64_t SkippedUnits(const Shards& shards, const Slab& slab, int rank) {
 
 // One slab, in bytes, of a gather.
 inline Exchange GatherExchange(const AllGatherVProblem& problem, const Slab& slab, int rank, tcPlane_t plane) {
-  const bool push = plane != tcPlanePull;
+  const bool push = Pushes(plane);
   Exchange exchange{.shared = true};
   const std::byte* const send = static_cast<const std::byte*>(problem.send) + SkippedUnits(problem.blocks, slab, rank);
   const auto place = [&](int owner) {
@@ -78,7 +83,7 @@ inline Exchange GatherExchange(const AllGatherVProblem& problem, const Slab& sla
 
 // One slab, in elements, of a reduce-scatter.
 inline Exchange ScatterExchange(const ReduceScatterProblem& problem, const Slab& slab, int rank, tcPlane_t plane) {
-  const bool push = plane != tcPlanePull;
+  const bool push = Pushes(plane);
   const size_t element = ElementBytes(problem.type);
   Exchange exchange{.reduces = true, .type = problem.type, .op = problem.op};
   const auto* const send = static_cast<const std::byte*>(problem.send);
@@ -105,7 +110,7 @@ inline Exchange ScatterExchange(const ReduceScatterProblem& problem, const Slab&
 // An all-reduce in one shot: everybody's data goes to everybody. Where recv is send, a chunk must have gone to all
 // before it is reduced, so both are one piece.
 inline Exchange OneShotExchange(const AllReduceProblem& problem, int rank, int n_ranks, tcPlane_t plane) {
-  const bool push = plane != tcPlanePull;
+  const bool push = Pushes(plane);
   const uint64_t bytes = problem.count * ElementBytes(problem.type);
   Exchange exchange{.shared = true, .reduces = true, .in_units = true, .type = problem.type, .op = problem.op};
   for (int peer = 0; peer < n_ranks; ++peer) {
@@ -124,7 +129,7 @@ inline Exchange OneShotExchange(const AllReduceProblem& problem, int rank, int n
 // in rounds. (What is larger than MostInRounds is refused before it moves.)
 inline Exchange UnevenExchange(const AllToAllProblem& problem, uint64_t staging_bytes, int rank, int n_ranks,
                                tcPlane_t plane) {
-  const bool push = plane != tcPlanePull;
+  const bool push = Pushes(plane);
   Exchange exchange;
   const auto chunks = [&](uint64_t bytes) {
     if (bytes <= staging_bytes) return DeviceChunks(bytes, plane);
@@ -148,7 +153,7 @@ inline Exchange UnevenExchange(const AllToAllProblem& problem, uint64_t staging_
 // 16.
 inline Exchange AllToAllExchange(const AllToAllProblem& problem, uint64_t skipped, uint64_t slab_bytes, int rank,
                                  int n_ranks, tcPlane_t plane) {
-  const bool push = plane != tcPlanePull;
+  const bool push = Pushes(plane);
   Exchange exchange{.first = skipped};
   const auto left = [&](uint64_t block) {
     const uint64_t rest = block - std::min(block, skipped);

@@ -94,12 +94,17 @@ TC_HOST_DEVICE constexpr Move NextBothWays(int rank, int n_ranks, uint32_t ticke
                    : OutwardAt(rank, n_ranks, claim(Direction::kOut), pieces);
 }
 
-// What a rank moves in an epoch in which it sends the same chunks to every peer, besides those.
+// How the chunks that a rank has for all of its peers leave.
+enum class Sending { kToEach, kAtOnce, kNot };
+
+// What a rank moves in an epoch in which it has the same chunks for every peer.
 struct Movement {
   int rank;
   int n_ranks;
   bool keeps_own;
   bool takes_arrivals;
+  Sending sending = Sending::kToEach;
+  bool is_read = false;  // peers load them from a buffer of the caller's
 };
 
 // Every rank sends equally many chunks to each of its peers.
@@ -115,12 +120,14 @@ struct GatherPieces {
   const Sent& sent;
   int sends = sent.chunks(movement.rank);
 
-  TC_HOST_DEVICE constexpr int shared() const { return 0; }
-  TC_HOST_DEVICE constexpr int to(int) const { return sends; }
+  TC_HOST_DEVICE constexpr int shared() const {
+    return movement.sending == Sending::kAtOnce && movement.n_ranks > 1 ? sends : 0;
+  }
+  TC_HOST_DEVICE constexpr int to(int) const { return movement.sending == Sending::kToEach ? sends : 0; }
   TC_HOST_DEVICE constexpr int own() const { return movement.keeps_own ? sends : 0; }
   TC_HOST_DEVICE constexpr int from(int producer) const { return movement.takes_arrivals ? sent.chunks(producer) : 0; }
   TC_HOST_DEVICE constexpr int reduced() const { return 0; }
-  TC_HOST_DEVICE constexpr int readers() const { return 0; }
+  TC_HOST_DEVICE constexpr int readers() const { return movement.is_read ? 1 : 0; }
 };
 
 template <class Sent>

@@ -21,8 +21,12 @@ bool operator==(const Move& a, const Move& b) { return a.kind == b.kind && a.pee
 // What a rank moves, in the order that P9 and P12 ask for, written down piece by piece.
 std::vector<Move> NaiveMoves(const Movement& movement, const ChunkList& sent) {
   std::vector<Move> moves;
+  for (int chunk = 0; movement.sending == Sending::kAtOnce && chunk < sent.chunks(movement.rank); ++chunk) {
+    if (movement.n_ranks > 1) moves.push_back({MoveKind::kShare, movement.rank, chunk});
+  }
   int consumer = movement.rank;
-  for (int others = movement.n_ranks - 1; others > 0; --others) {  // the rank before this one takes its rows first
+  const int consumers = movement.sending == Sending::kToEach ? movement.n_ranks - 1 : 0;
+  for (int others = consumers; others > 0; --others) {  // the rank before this one takes its rows first
     consumer = consumer == 0 ? movement.n_ranks - 1 : consumer - 1;
     for (int chunk = 0; chunk < sent.chunks(movement.rank); ++chunk)
       moves.push_back({MoveKind::kPush, consumer, chunk});
@@ -40,6 +44,7 @@ std::vector<Move> NaiveMoves(const Movement& movement, const ChunkList& sent) {
         moves.push_back({MoveKind::kArrival, producer, chunk});
     }
   }
+  if (movement.is_read) moves.push_back({MoveKind::kReaders, movement.rank, 0});
   return moves;
 }
 
@@ -52,8 +57,14 @@ TEST(Moves, AreClaimedPushesFirstThenWhatWaits) {
       for (int& count : sent.counts) count = round == 0 ? 0 : round == 1 ? 1 : static_cast<int>(random() % 9);
       if (round == 5) sent.counts[random() % n_ranks] = kMaxChunks;
       for (int rank = 0; rank < n_ranks; ++rank) {
-        for (int variant = 0; variant < 4; ++variant) {
-          const Movement movement{rank, n_ranks, variant % 2 != 0, variant / 2 != 0};
+        for (int variant = 0; variant < 24; ++variant) {
+          constexpr Sending kSending[] = {Sending::kToEach, Sending::kAtOnce, Sending::kNot};
+          const Movement movement{.rank = rank,
+                                  .n_ranks = n_ranks,
+                                  .keeps_own = variant % 2 != 0,
+                                  .takes_arrivals = variant / 2 % 2 != 0,
+                                  .sending = kSending[variant / 4 % 3],
+                                  .is_read = variant / 12 != 0};
           const std::vector<Move> naive = NaiveMoves(movement, sent);
           for (size_t index = 0; index < naive.size(); ++index, ++compared) {
             ASSERT_TRUE(MoveAt(movement, static_cast<int>(index), sent) == naive[index])
@@ -133,7 +144,10 @@ TEST(Moves, BothWaysAreClaimedOnceEachFromTwoCounters) {
     for (int blocks : {1, 2, 3, 16}) {
       ChunkList sent{std::vector<int>(n_ranks)};
       for (int& count : sent.counts) count = static_cast<int>(random() % 7);
-      const Movement movement{static_cast<int>(random() % n_ranks), n_ranks, random() % 2 == 0, random() % 4 != 0};
+      const Movement movement{.rank = static_cast<int>(random() % n_ranks),
+                              .n_ranks = n_ranks,
+                              .keeps_own = random() % 2 == 0,
+                              .takes_arrivals = random() % 4 != 0};
       std::vector<Move> left = NaiveMoves(movement, sent);
       int claimed[2] = {};
       const auto claim = [&](Direction direction) { return claimed[static_cast<int>(direction)]++; };

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/data_type.h"
+#include "planes/copy_engine.h"
 #include "protocol/gate.h"
 
 namespace tc {
@@ -42,31 +43,35 @@ Status ChooseKernel(tcOp_t op, tcDataType_t type, tcPlane_t plane, const char* b
                OpName(op), plane, PlaneName(plane), backend);
 }
 
-Status ChooseSlab(size_t workspace_bytes, int n_ranks, size_t unit_bytes, uint64_t* units) {
+uint64_t StagingBytes(uint64_t workspace_bytes, tcPlane_t plane) {
+  return plane == tcPlaneCopyEngine ? FetchedHalf(workspace_bytes) : workspace_bytes;
+}
+
+Status ChooseSlab(size_t staging_bytes, int n_ranks, size_t unit_bytes, uint64_t* units) {
   if (n_ranks == 1) {
     *units = UINT64_MAX;  // nothing is staged
     return {};
   }
-  *units = workspace_bytes / n_ranks / unit_bytes;
+  *units = staging_bytes / n_ranks / unit_bytes;
   if (*units == 0) {
     return Error(tcUnsupported,
-                 "a workspace of %zu bytes is too small for %d ranks with %zu bytes each; set workspaceBytes or "
-                 "TC_WORKSPACE_BYTES to at least %zu",
-                 workspace_bytes, n_ranks, unit_bytes, unit_bytes * n_ranks);
+                 "the workspace can stage %zu bytes, too few for %d ranks with %zu each; set workspaceBytes or "
+                 "TC_WORKSPACE_BYTES higher, by %zu or more",
+                 staging_bytes, n_ranks, unit_bytes, unit_bytes * n_ranks - staging_bytes);
   }
   return {};
 }
 
-Status ChooseSlabBytes(size_t workspace_bytes, int n_ranks, uint64_t* bytes) {
+Status ChooseSlabBytes(size_t staging_bytes, int n_ranks, uint64_t* bytes) {
   constexpr size_t kUnit = 16;  // a multiple of every element
-  TC_RETURN_IF_ERROR(ChooseSlab(workspace_bytes, n_ranks, kUnit, bytes));
+  TC_RETURN_IF_ERROR(ChooseSlab(staging_bytes, n_ranks, kUnit, bytes));
   if (n_ranks > 1) *bytes *= kUnit;
   return {};
 }
 
-bool ReducesInOneShot(size_t bytes, int n_ranks, size_t workspace_bytes) {
+bool ReducesInOneShot(size_t bytes, int n_ranks, size_t staging_bytes) {
   constexpr size_t kMost = size_t{128} << 10;  // to move from each rank, about what a second epoch costs
-  return n_ranks == 1 || bytes <= std::min(kMost, workspace_bytes) / n_ranks / 16 * 16;
+  return n_ranks == 1 || bytes <= std::min(kMost, staging_bytes) / n_ranks / 16 * 16;
 }
 
 uint64_t MostGatedRows(int n_ranks) { return static_cast<uint64_t>(kMaxRowBlocks) * kGateRows / n_ranks; }

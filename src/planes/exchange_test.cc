@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "host/reduce.h"
+#include "planes/copy_engine.h"
 #include "protocol/cpu_memory.h"
 #include "protocol/entry.h"
 #include "protocol/epoch.h"
@@ -105,17 +106,46 @@ struct Part {
   Destination destination;
 };
 
+enum class Kernel { kWhole, kOpening, kClosing };
+
 template <template <class> class Plane>
-void RunBlock(const Ranks& ranks, const RankView& view, const Part& part, Sequence epoch, bool both_ways,
-              uint32_t ticket) {
-  const CpuBlock block{ranks, view, part.exchange, epoch};
-  const Plane<CpuBlock> plane(block, view, part.exchange, epoch);
-  const ExchangeSteps<CpuBlock, Plane<CpuBlock>> steps(block, plane, view, part.exchange);
+void RunBlock(const Ranks& ranks, const RankView& view, const Exchange& exchange, Sequence epoch, bool both_ways,
+              Kernel kernel, uint32_t ticket) {
+  const CpuBlock block{ranks, view, exchange, epoch};
+  const Plane<CpuBlock> plane(block, view, exchange, epoch);
+  const ExchangeSteps<CpuBlock, Plane<CpuBlock>> steps(block, plane, view, exchange);
   LocalBlock& local = *view.local;
   steps.Run(ticket, both_ways, [&](Direction direction) {
-    uint32_t& counter = direction == Direction::kOut ? local.moves : local.moves_in;
+    uint32_t& counter = direction == Direction::kOut && kernel != Kernel::kClosing ? local.moves : local.moves_in;
     return static_cast<int>(CpuMemory::AddRelaxedGpu(&counter, uint32_t{1}));
   });
+}
+
+// All blocks of a rank's kernel. It ends when they have.
+void RunKernel(const Ranks& ranks, const RankView& view, const Exchange& exchange, Sequence epoch, int blocks,
+               tcPlane_t plane, Kernel kernel) {
+  std::vector<std::thread> team;
+  for (int index = 0; index < blocks; ++index) {
+    team.emplace_back([&, ticket = static_cast<uint32_t>(index)] {
+      const auto run = Pushes(plane) ? &RunBlock<PushPlane> : &RunBlock<PullPlane>;
+      run(ranks, view, exchange, epoch, plane == tcPlaneHostStaged, kernel, ticket);
+      if (kernel != Kernel::kOpening) LeaveEpoch<CpuMemory>(*view.local, epoch, blocks, 0);
+    });
+  }
+  for (std::thread& thread : team) thread.join();
+}
+
+void RunAroundCopies(const Ranks& ranks, const RankView& view, const Exchange& exchange, Sequence epoch, int blocks) {
+  std::byte* const workspace = view.workspace[view.rank];
+  const FetchedExchange parts = InThreeParts(exchange, workspace, kWorkspace, view.rank, view.n_ranks);
+  RunKernel(ranks, view, parts.opening, epoch, blocks, tcPlaneCopyEngine, Kernel::kOpening);
+  for (int i = 0; i < parts.fetches; ++i) {
+    const Fetch& fetch = parts.fetch[i];
+    ASSERT_LE(fetch.from + fetch.bytes, FetchedHalf(kWorkspace));
+    ASSERT_LE(fetch.to + fetch.bytes, kWorkspace);
+    std::memcpy(workspace + fetch.to, view.workspace[fetch.producer] + fetch.from, fetch.bytes);
+  }
+  RunKernel(ranks, view, parts.closing, epoch, blocks, tcPlaneCopyEngine, Kernel::kClosing);
 }
 
 // One epoch of all ranks, `blocks` threads each. make(rank) is that rank's part.
@@ -135,16 +165,11 @@ void RunEpoch(const Ranks& ranks, int blocks, tcPlane_t plane, const Make& make)
         const auto entered = [&] { return HasEntered<CpuMemory>(view, peer, epoch); };
         ASSERT_EQ(WaitUntil<CpuMemory>(entered, view, kLimitNs), WaitResult::kReached);
       }
-      std::vector<std::thread> team;
-      for (int index = 0; index < blocks; ++index) {
-        team.emplace_back([&, ticket = static_cast<uint32_t>(index)] {
-          const bool both_ways = plane == tcPlaneHostStaged;
-          plane == tcPlanePull ? RunBlock<PullPlane>(ranks, view, part, epoch, both_ways, ticket)
-                               : RunBlock<PushPlane>(ranks, view, part, epoch, both_ways, ticket);
-          LeaveEpoch<CpuMemory>(*view.local, epoch, blocks, 0);
-        });
+      if (plane == tcPlaneCopyEngine && view.n_ranks > 1) {
+        RunAroundCopies(ranks, view, part.exchange, epoch, blocks);
+      } else {
+        RunKernel(ranks, view, part.exchange, epoch, blocks, plane, Kernel::kWhole);
       }
-      for (std::thread& thread : team) thread.join();
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -167,7 +192,7 @@ class Exchanges : public ::testing::TestWithParam<std::tuple<tcPlane_t, int, int
   static tcPlane_t plane() { return std::get<0>(GetParam()); }
   static int n_ranks() { return std::get<1>(GetParam()); }
   static int n_blocks() { return std::get<2>(GetParam()); }
-  bool push() const { return plane() != tcPlanePull; }
+  bool push() const { return Pushes(plane()); }
 
   void Fill() {
     for (auto& memory : ranks_.memory) {
@@ -185,7 +210,7 @@ class Exchanges : public ::testing::TestWithParam<std::tuple<tcPlane_t, int, int
   bool IsRegistered(int rank, int round) const { return (rank + round) % 2 == 0; }
   // The buffer that a rank's entry names.
   Destination Named(int rank, int round, int64_t window) const {
-    return IsRegistered(rank, round) ? Destination{window, 0} : Destination{};
+    return IsRegistered(rank, round) && plane() != tcPlaneCopyEngine ? Destination{window, 0} : Destination{};
   }
   // Bytes of each rank; some have none.
   Shards Uneven(uint64_t most, uint64_t unit) {
@@ -195,7 +220,10 @@ class Exchanges : public ::testing::TestWithParam<std::tuple<tcPlane_t, int, int
     }
     return shards;
   }
-  uint64_t slab_bytes() const { return kWorkspace / n_ranks() / 16 * 16; }
+  uint64_t slab_bytes() const {
+    const uint64_t staging = plane() == tcPlaneCopyEngine ? FetchedHalf(kWorkspace) : kWorkspace;
+    return staging / n_ranks() / 16 * 16;
+  }
 
   Ranks ranks_;
   std::mt19937 random_{7};
@@ -340,7 +368,8 @@ TEST_P(Exchanges, MoveEveryPairsBlock) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Planes, Exchanges,
-                         ::testing::Combine(::testing::Values(tcPlanePush, tcPlanePull, tcPlaneHostStaged),
+                         ::testing::Combine(::testing::Values(tcPlanePush, tcPlanePull, tcPlaneCopyEngine,
+                                                              tcPlaneHostStaged),
                                             ::testing::Values(1, 2, 3, 5), ::testing::Values(1, 3)),
                          [](const auto& param) {
                            return std::string(PlaneName(std::get<0>(param.param))) + "_" +

@@ -47,6 +47,7 @@ class PullPlane {
 
   TC_HOST_DEVICE const std::byte* Arrived(int producer) const {
     const ExchangePair& pair = exchange_.pair[producer];
+    if (pair.fetched != nullptr) return pair.fetched;
     const Destination source = SourceOf(producer);
     return source.window < 0 ? view_.workspace[producer] + pair.staged_from
                              : block_.InWindow(source, producer) + pair.direct;

@@ -14,7 +14,9 @@ constexpr uint32_t kGemmTypes = 1u << tcFloat32 | 1u << tcFloat16 | 1u << tcBflo
 
 constexpr uint32_t kAnyPlane = ~0u;
 constexpr uint32_t kPush = 1u << tcPlanePush | 1u << tcPlaneHostStaged;  // host-staged is a push to host memory
-constexpr uint32_t kPull = 1u << tcPlanePull;
+#ifdef TC_HAVE_CUDA
+constexpr uint32_t kEveryPlane = kPush | 1u << tcPlanePull | 1u << tcPlaneCopyEngine;
+#endif
 
 #ifdef TC_HAVE_CUDA
 template <class Problem, auto kLaunch>
@@ -72,26 +74,25 @@ const std::vector<KernelRow>& Registry() {
        [](const Launch& l) { return cuda::LaunchRefusal(l.comm, l.stream, l.shape, std::get<Status>(l.problem)); }},
       {"cuda_barrier", tcOpBarrier, "cuda", kAllTypes, kAnyPlane,
        [](const Launch& l) { return cuda::LaunchBarrier(l.comm, l.stream); }},
-      {"cuda_all_gather", tcOpAllGather, "cuda", kAllTypes, kPush | kPull,
+      {"cuda_all_gather", tcOpAllGather, "cuda", kAllTypes, kEveryPlane,
        OnPlane<AllGatherProblem, cuda::LaunchAllGather>},
-      {"cuda_all_gather_v", tcOpAllGatherV, "cuda", kAllTypes, kPush | kPull,
+      {"cuda_all_gather_v", tcOpAllGatherV, "cuda", kAllTypes, kEveryPlane,
        OnPlane<AllGatherVProblem, cuda::LaunchAllGatherV>},
-      {"cuda_broadcast", tcOpBroadcast, "cuda", kAllTypes, kPush | kPull,
+      {"cuda_broadcast", tcOpBroadcast, "cuda", kAllTypes, kEveryPlane,
        OnPlane<AllGatherVProblem, cuda::LaunchAllGatherV>},
-      {"cuda_reduce_scatter", tcOpReduceScatter, "cuda", kReducedTypes, kPush | kPull,
+      {"cuda_reduce_scatter", tcOpReduceScatter, "cuda", kReducedTypes, kEveryPlane,
        OnPlane<ReduceScatterProblem, cuda::LaunchReduceScatter>},
-      {"cuda_reduce_scatter_v", tcOpReduceScatterV, "cuda", kReducedTypes, kPush | kPull,
+      {"cuda_reduce_scatter_v", tcOpReduceScatterV, "cuda", kReducedTypes, kEveryPlane,
        OnPlane<ReduceScatterProblem, cuda::LaunchReduceScatter>},
-      {"cuda_all_reduce", tcOpAllReduce, "cuda", kReducedTypes, kPush | kPull,
+      {"cuda_all_reduce", tcOpAllReduce, "cuda", kReducedTypes, kEveryPlane,
        OnPlane<AllReduceProblem, cuda::LaunchAllReduce>},
-      {"cuda_all_to_all", tcOpAllToAll, "cuda", kAllTypes, kPush | kPull,
+      {"cuda_all_to_all", tcOpAllToAll, "cuda", kAllTypes, kEveryPlane, OnPlane<AllToAllProblem, cuda::LaunchAllToAll>},
+      {"cuda_all_to_all_v", tcOpAllToAllV, "cuda", kAllTypes, kEveryPlane,
        OnPlane<AllToAllProblem, cuda::LaunchAllToAll>},
-      {"cuda_all_to_all_v", tcOpAllToAllV, "cuda", kAllTypes, kPush | kPull,
-       OnPlane<AllToAllProblem, cuda::LaunchAllToAll>},
-      {"cuda_all_gather_gemm", tcOpAllGatherGemm, "cuda", kGemmTypes, kPush,
+      {"cuda_all_gather_gemm", tcOpAllGatherGemm, "cuda", kGemmTypes, kEveryPlane,
        [](const Launch& l) {
          return cuda::LaunchAllGatherGemm(l.comm, l.stream, l.shape, std::get<AllGatherGemmProblem>(l.problem), l.slab,
-                                          l.movers);
+                                          l.plane, l.movers);
        }},
 #endif
   };
