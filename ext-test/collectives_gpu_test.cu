@@ -433,7 +433,10 @@ class CollectivesOnGpu : public ::testing::TestWithParam<std::tuple<Launch, int>
   static void RunAll(std::vector<Case> (*list)(int n_ranks), size_t workspace_bytes = TestConfig().workspaceBytes) {
     const auto [launch, n_ranks] = GetParam();
     tcConfig_t config = TestConfig();
-    config.workspaceBytes = workspace_bytes;
+    // Around copies an epoch is not one launch but as many as there are ranks, and one more.
+    const char* const plane = std::getenv("TC_PLANE");
+    const bool copies = plane != nullptr && std::string(plane) == "copy_engine";
+    config.workspaceBytes = workspace_bytes * static_cast<size_t>(copies ? n_ranks + 1 : 1);
     config.entryTimeoutMs = 30'000;  // a rank whose call failed does not come any more
     RunRanks(
         launch, n_ranks,

@@ -58,6 +58,14 @@ Status ResolveSettings(const tcConfig_t& config, const Env& env, CommSettings* s
   settings->comm_sms = env.comm_sms;
   settings->host_threads = env.host_threads;
   settings->bootstrap_dir = env.bootstrap_dir;
+  settings->cache_dir = env.cache_dir;
+  settings->verify = env.verify == "full"  ? Verify::kAlways
+                     : env.verify == "off" ? Verify::kNever
+                                           : Verify::kUnlessRemembered;
+  if (!env.verify_failures.empty() && !ParseCheckFailures(env.verify_failures, &settings->check_failures)) {
+    return Error(tcInvalidArgument, "the environment variable TC_VERIFY_FAIL is \"%s\"; it takes CHECK:FROM-TO, ...",
+                 env.verify_failures.c_str());
+  }
   settings->name = config.name != nullptr ? config.name : "";
   return {};
 }

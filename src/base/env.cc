@@ -146,6 +146,25 @@ const std::vector<EnvVariable>& EnvTable() {
       {"TC_VMM_DISABLE", "0 or 1", "0",
        "1: device memory is shared by cudaIpc, as where CUDA virtual memory is not to be had.",
        [](const std::string& text, Env* env) { return ParseSwitch(text, &env->vmm_disable); }},
+      {"TC_VERIFY", "cache, full or off", "cache",
+       "Whether init verifies that GPUs reach each other's memory rightly: unless TC_CACHE_DIR says that they did, "
+       "always, never. Rank 0's counts.",
+       [](const std::string& text, Env* env) {
+         env->verify = text;
+         return text == "cache" || text == "full" || text == "off";
+       }},
+      {"TC_CACHE_DIR", "directory", "tilecomm in XDG_CACHE_HOME or ~/.cache",
+       "Where rank 0 keeps what was found out about this machine; it need not be writable.",
+       [](const std::string& text, Env* env) {
+         env->cache_dir = text;
+         return !text.empty();
+       }},
+      {"TC_VERIFY_FAIL", "CHECK:FROM-TO, separated by commas", "nothing",
+       "For tests: checks between ranks that fail; CHECK is stores, bulk_stores, loads, copies or flags.",
+       [](const std::string& text, Env* env) {
+         env->verify_failures = text;
+         return !text.empty();
+       }},
       {"TC_HOST_THREADS", "number, 1 to 1024", "the processors divided by the ranks, at least 1",
        "Compute threads of each rank on the host backend.",
        [](const std::string& text, Env* env) { return ParseInteger(text, 1, 1024, &env->host_threads); }},

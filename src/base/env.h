@@ -24,7 +24,10 @@ struct Env {
   int comm_sms = 0;  // 0: the kernels' default
   bool p2p_disable = false;
   bool vmm_disable = false;
-  int host_threads = 0;  // 0: the processor's share of one rank
+  std::string verify = "cache";
+  std::string cache_dir;        // "": the user's
+  std::string verify_failures;  // see comm/verification.h
+  int host_threads = 0;         // 0: the processor's share of one rank
   int jitter_us = 0;
   std::string sysfs_root;  // "": this machine's
   std::string topo_file;

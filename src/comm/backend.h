@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "comm/segment.h"
+#include "comm/verification.h"
 #include "tc.h"
 
 namespace tc {
@@ -37,6 +38,13 @@ class Backend {
   // Told once, when the ranks have met: all ranks in order, this one included. *apart: why this rank's device cannot
   // reach a peer's memory, as far as can be known now; left alone otherwise.
   virtual Status Meet(const std::vector<Neighbour>& ranks, std::string* apart) = 0;
+
+  // Bit p: operators run on tcPlane_t p, besides host-staged.
+  virtual uint32_t planes() const = 0;
+  // All that it depends on whether this device reaches its peers' memory rightly, as text; "": it need not be verified.
+  virtual std::string CheckKey() const = 0;
+  // A step of a verification, done when it returns. Adds to *wrong whose data it found wrong.
+  virtual Status RunCheck(const CheckStep& step, const CheckArea& area, RankSet* wrong) = 0;
 
   // Zeroed memory. `shared`: peers in other processes can map it.
   virtual Status Allocate(Memory memory, size_t bytes, bool shared, std::shared_ptr<Segment>* segment) = 0;

@@ -63,6 +63,7 @@ Status Communicator::Create(const UniqueId& id, int n_ranks, int rank, const Com
                                          .timeout = settings.init_timeout},
                                         &made->bootstrap_));
   TC_RETURN_IF_ERROR(made->MeetNeighbours());
+  TC_RETURN_IF_ERROR(made->VerifyPeers());
   TC_RETURN_IF_ERROR(made->MapControl());
   made->joined_ = true;
   if (n_ranks > 1) {
@@ -160,10 +161,87 @@ Status Communicator::MeetNeighbours() {
   TC_RETURN_IF_ERROR(Together(met, apart, &payloads));
   const auto first = std::find_if(payloads.begin(), payloads.end(), [](const auto& why) { return !why.empty(); });
   if (settings_.host_staged() || first == payloads.end()) return {};
-  // One rank that cannot reach a peer is enough: a plane is the same for all.
-  settings_.plane = tcPlaneHostStaged;
-  Log(rank() == 0 ? tcLogWarn : tcLogInfo, "%s: all data goes through host memory: %s", Who().c_str(), first->c_str());
+  StageThroughHost(*first);  // one rank that cannot reach a peer is enough: a plane is the same for all
   return {};
+}
+
+void Communicator::StageThroughHost(const std::string& why) {
+  settings_.plane = tcPlaneHostStaged;
+  Log(rank() == 0 ? tcLogWarn : tcLogInfo, "%s: all data goes through host memory: %s", Who().c_str(), why.c_str());
+}
+
+Status Communicator::VerifyPeers() {
+  if (n_ranks() == 1 || settings_.host_staged()) return {};
+  std::string key;
+  bool verifies = false;
+  PeerVerdicts mine = settings_.check_failures;
+  TC_RETURN_IF_ERROR(AgreeToVerify(&key, &verifies));
+  if (verifies) TC_RETURN_IF_ERROR(RunChecks(&mine));
+  std::vector<std::string> payloads;
+  TC_RETURN_IF_ERROR(Together(Status(), Pack(mine), &payloads));
+  for (const std::string& payload : payloads) {
+    PeerVerdicts theirs;
+    if (!Unpack(payload, &theirs)) return Error(tcInternalError, "a rank sent verdicts that make no sense");
+    verdicts_.Add(theirs);
+  }
+  if (verifies && rank() == 0 && verdicts_.fine()) Remember(CacheDirectory(settings_.cache_dir), key);
+
+  tcPlane_t best = tcPlaneAuto;
+  std::string failed;
+  for (const tcPlane_t plane : {tcPlanePush, tcPlanePull, tcPlaneCopyEngine}) {
+    if ((backend_->planes() >> plane & 1) == 0) continue;
+    const std::string why = WhyFailed(verdicts_, plane);
+    if (why.empty()) {
+      if (best == tcPlaneAuto) best = plane;
+      continue;
+    }
+    if (failed.empty()) failed = why;
+    Log(rank() == 0 ? tcLogWarn : tcLogInfo, "%s: plane %s is not used: %s", Who().c_str(), PlaneName(plane),
+        why.c_str());
+  }
+  if (settings_.plane != tcPlaneAuto) return MayUse(settings_.plane);
+  if (best == tcPlaneAuto) {
+    StageThroughHost(failed);
+  } else if (best != tcPlanePush) {
+    settings_.plane = best;
+  }
+  return {};
+}
+
+Status Communicator::AgreeToVerify(std::string* key, bool* verifies) {
+  std::vector<std::string> payloads;
+  TC_RETURN_IF_ERROR(Together(Status(), backend_->CheckKey(), &payloads));
+  *key = Format("TileComm %d.%d.%d\n", TC_MAJOR, TC_MINOR, TC_PATCH);
+  for (const std::string& part : payloads) *key += part + "\n";
+  const bool never = settings_.verify == Verify::kNever || payloads[0].empty();
+  const bool remembered = !never && settings_.verify == Verify::kUnlessRemembered &&
+                          IsRemembered(CacheDirectory(settings_.cache_dir), *key);
+  TC_RETURN_IF_ERROR(Together(Status(), never || remembered ? "skip" : "verify", &payloads));
+  *verifies = payloads[0] == "verify";
+  return {};
+}
+
+Status Communicator::RunChecks(PeerVerdicts* mine) {
+  std::shared_ptr<Segment> segment;
+  std::vector<std::shared_ptr<Segment>> mappings;
+  std::vector<std::byte*> bases;
+  const Status allocated = backend_->Allocate(Memory::kDevice, CheckArea::TotalBytes(n_ranks()), true, &segment);
+  TC_RETURN_IF_ERROR(ShareSegment(Memory::kDevice, allocated, segment, 0, &mappings, &bases));
+  CheckArea area{.rank = rank(), .n_ranks = n_ranks()};
+  std::copy(bases.begin(), bases.end(), area.base);
+  for (const CheckStep& step : CheckSteps()) {
+    std::vector<std::string> payloads;
+    const Status done = backend_->RunCheck(step, area, &mine->wrong[static_cast<int>(step.check)][rank()]);
+    TC_RETURN_IF_ERROR(Together(done, "", &payloads));
+  }
+  return {};
+}
+
+Status Communicator::MayUse(tcPlane_t plane) const {
+  const std::string why = WhyFailed(verdicts_, plane);
+  if (why.empty()) return {};
+  return Error(tcUnsupported, "plane %s failed its verification: %s; or leave the plane to auto", PlaneName(plane),
+               why.c_str());
 }
 
 Status Communicator::ShareSegment(Memory memory, const Status& mine, const std::shared_ptr<Segment>& segment,

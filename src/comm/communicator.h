@@ -16,10 +16,14 @@
 #include "comm/backend.h"
 #include "comm/bootstrap.h"
 #include "comm/unique_id.h"
+#include "comm/verification.h"
 #include "protocol/layout.h"
 #include "tc.h"
 
 namespace tc {
+
+// Whether init verifies that ranks reach each other's memory rightly: unless that is remembered, always, never.
+enum class Verify { kUnlessRemembered, kAlways, kNever };
 
 // tcConfig_t with the environment applied and every default filled in.
 struct CommSettings {
@@ -37,6 +41,9 @@ struct CommSettings {
   int comm_sms = 0;      // of a plain collective; 0: the kernels' default
   int host_threads = 0;  // 0: the processor's share
   std::string bootstrap_dir;
+  std::string cache_dir;  // "": the user's
+  Verify verify = Verify::kUnlessRemembered;
+  PeerVerdicts check_failures;  // for tests: what is found wrong besides
   std::string name;
 
   bool host_staged() const { return plane == tcPlaneHostStaged; }
@@ -68,6 +75,8 @@ class Communicator {
   const CommSettings& settings() const { return settings_; }
   Backend& backend() const { return *backend_; }
   const RankView& view() const { return view_; }
+  // tcUnsupported, and why, for a plane that failed its verification.
+  Status MayUse(tcPlane_t plane) const;
   // "rank 2", or "rank 2 of decoder" where the configuration gave a name.
   std::string Who() const;
   // "rank 2: tcAllGather #41"
@@ -146,7 +155,13 @@ class Communicator {
   Status Checked(Status status);
   // Collective: who is where, and whether devices reach each other; then the memory through which ranks talk.
   Status MeetNeighbours();
+  Status VerifyPeers();
   Status MapControl();
+  // Parts of VerifyPeers: rank 0's word for all on whether they go through the checks, and the checks.
+  Status AgreeToVerify(std::string* key, bool* verifies);
+  Status RunChecks(PeerVerdicts* mine);
+  // From here on all ranks use the host-staged plane.
+  void StageThroughHost(const std::string& why);
   // Collective: every rank's segment, mapped here. `mine` may be an error, which all ranks then return.
   Status ShareSegment(Memory memory, const Status& mine, const std::shared_ptr<Segment>& segment, size_t offset,
                       std::vector<std::shared_ptr<Segment>>* mappings, std::vector<std::byte*>* bases);
@@ -156,6 +171,7 @@ class Communicator {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Bootstrap> bootstrap_;
   RankView view_;
+  PeerVerdicts verdicts_;
   std::shared_ptr<Segment> local_memory_;
   std::shared_ptr<Segment> landing_memory_;
   std::vector<std::shared_ptr<Segment>> control_mappings_;

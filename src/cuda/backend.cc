@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <thread>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "cuda/driver.h"
 #include "cuda/kernels.h"
 #include "cuda/segment.h"
+#include "cuda/verify.h"
 #include "host/segment.h"
 #include "order/shape.h"
 #include "platform/sysfs.h"
@@ -59,16 +62,32 @@ Status LoadKernels() {
     }
   }
   TC_RETURN_IF_ERROR(LoadKernel(BarrierKernel(), 0));
+  const CheckKernels checks = TheCheckKernels();
+  for (const void* kernel :
+       {checks.offer, checks.store, checks.bulk_store, checks.compare, checks.load, checks.flags}) {
+    TC_RETURN_IF_ERROR(LoadKernel(kernel, 0));
+  }
   return LoadKernel(RefusalKernel(), 0);
 }
 
-// Whether the driver takes programmatic launches also in graphs, and a kernel as it was built or translated for this
-// device waits for the one before it.
+// Whether kernels, as they were built or translated for this device, may use what sm_90 has.
+bool IsForHopper(const void* kernel) {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.ptxVersion >= 90;
+}
+
+// Whether the driver takes programmatic launches also in graphs, and a kernel waits for the one before it.
 bool StartsEarly(const void* kernel) {
   int driver = 0;
-  cudaFuncAttributes attributes;
-  return cudaDriverGetVersion(&driver) == cudaSuccess && driver >= 12030 &&
-         cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.ptxVersion >= 90;
+  return cudaDriverGetVersion(&driver) == cudaSuccess && driver >= 12030 && IsForHopper(kernel);
+}
+
+// The text of a file of the kernel's; "" where there is none.
+std::string TextOf(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
 }
 
 std::string UuidOf(const cudaDeviceProp& prop) {
@@ -197,6 +216,7 @@ Status CudaBackend::Prepare() {
   TC_RETURN_IF_ERROR(AllocateDevice(device_, kMaxWindows * sizeof(WindowBases), vmm_disable_, &windows_));
   TC_RETURN_IF_ERROR(LoadKernels());
   starts_early_ = StartsEarly(BarrierKernel());
+  stores_bulk_ = IsForHopper(TheCheckKernels().bulk_store);
   ++BackendsOn(device_);
   prepared_ = true;
   return {};
@@ -233,6 +253,34 @@ Status CudaBackend::Meet(const std::vector<Neighbour>& ranks, std::string* apart
         ranks_on_device_, device_, MaxConnections());
   }
   return {};
+}
+
+std::string CudaBackend::CheckKey() const {
+  const DeviceScope scope(device_);
+  int driver = 0;
+  char address[32] = "";
+  (void)cudaDriverGetVersion(&driver);
+  (void)cudaDeviceGetPCIBusId(address, sizeof(address), device_);
+  for (char* c = address; *c != '\0'; ++c) *c = static_cast<char>(std::tolower(static_cast<unsigned char>(*c)));
+  const std::string device = std::string("/sys/bus/pci/devices/") + address;
+  return uuid_ + "; CUDA driver " + std::to_string(driver) + ", " + TextOf("/proc/driver/nvidia/version") +
+         "; link width " + TextOf((device + "/current_link_width").c_str()) + "; " + TextOf("/proc/cmdline");
+}
+
+Status CudaBackend::RunCheck(const CheckStep& step, const CheckArea& area, RankSet* wrong) {
+  tcStream_t stream = nullptr;
+  TC_RETURN_IF_ERROR(OwnStream(&stream));
+  const DeviceScope scope(device_);
+  {
+    std::unique_lock<std::timed_mutex> alone;
+    if (ranks_on_device_ > 1) alone = service_->LockLaunches();
+    TC_RETURN_IF_ERROR(EnqueueCheck(step, area, stores_bulk_, stream));
+  }
+  TC_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream));
+  uint32_t found = 0;
+  TC_RETURN_IF_ERROR(service_->Copy(&found, area.Wrong(), sizeof(found)));
+  *wrong = static_cast<RankSet>(*wrong | found);
+  return service_->Zero(reinterpret_cast<std::byte*>(area.Wrong()), sizeof(found));
 }
 
 Status CudaBackend::Allocate(Memory memory, size_t bytes, bool shared, std::shared_ptr<Segment>* segment) {

@@ -47,6 +47,9 @@ class CudaBackend final : public Backend {
   int device() const override { return device_; }
   std::string identity() const override { return uuid_; }
   Status Meet(const std::vector<Neighbour>& ranks, std::string* apart) override;
+  uint32_t planes() const override { return 1u << tcPlanePush | 1u << tcPlanePull | 1u << tcPlaneCopyEngine; }
+  std::string CheckKey() const override;
+  Status RunCheck(const CheckStep& step, const CheckArea& area, RankSet* wrong) override;
   Status Allocate(Memory memory, size_t bytes, bool shared, std::shared_ptr<Segment>* segment) override;
   Status Import(Memory memory, const SegmentTicket& ticket, const UniqueFd& fd,
                 std::shared_ptr<Segment>* segment) override;
@@ -114,6 +117,7 @@ class CudaBackend final : public Backend {
   int multiprocessors_ = 0;
   int ranks_on_device_ = 1;
   bool starts_early_ = false;  // kernels that can do so are launched while the one before them ends
+  bool stores_bulk_ = false;   // kernels were built or translated for a device with bulk stores
   bool prepared_ = false;
   std::shared_ptr<Service> service_;
   Report* report_ = nullptr;

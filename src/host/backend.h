@@ -21,6 +21,9 @@ class HostBackend : public Backend {
   int device() const override { return device_; }
   std::string identity() const override { return {}; }
   Status Meet(const std::vector<Neighbour>&, std::string*) override { return {}; }
+  uint32_t planes() const override { return 1u << tcPlanePush; }
+  std::string CheckKey() const override { return {}; }
+  Status RunCheck(const CheckStep&, const CheckArea&, RankSet*) override { return {}; }
   Status Allocate(Memory memory, size_t bytes, bool shared, std::shared_ptr<Segment>* segment) override;
   Status Import(Memory memory, const SegmentTicket& ticket, const UniqueFd& fd,
                 std::shared_ptr<Segment>* segment) override;

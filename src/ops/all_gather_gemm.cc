@@ -120,6 +120,7 @@ Status Prepare(size_t m, size_t n, size_t k, tcDataType_t type, const tcGemmConf
   if (given.bType < 0) given.bType = type;
   TC_RETURN_IF_ERROR(CheckOptions(given, type));
   TC_RETURN_IF_ERROR(ChoosePlane(given.plane, comm.settings().plane, &prepared->plane));
+  TC_RETURN_IF_ERROR(comm.MayUse(prepared->plane));
   TC_RETURN_IF_ERROR(ChooseKernel(tcOpAllGatherGemm, type, prepared->plane, comm.backend().name(), &prepared->row));
   if (k == 0) return Error(tcInvalidArgument, "k is 0; a product over nothing is not computed");
   TC_RETURN_IF_ERROR(MakeShards(m, given.rowsPerRank, comm.n_ranks(), &problem.shards));

@@ -10,6 +10,7 @@ namespace tc {
 Status PlanCollective(tcOp_t op, tcDataType_t type, const Communicator& comm, CollectivePlan* plan) {
   TC_RETURN_IF_ERROR(CheckType(type));
   TC_RETURN_IF_ERROR(ChoosePlane(tcPlaneAuto, comm.settings().plane, &plan->plane));
+  TC_RETURN_IF_ERROR(comm.MayUse(plan->plane));
   TC_RETURN_IF_ERROR(ChooseKernel(op, type, plan->plane, comm.backend().name(), &plan->row));
   plan->staging_bytes = StagingBytes(comm.settings().workspace_bytes, plan->plane);
   if (op == tcOpAllToAllV) {  // the ranks' accounts of their blocks go through the workspace
