@@ -3,23 +3,35 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <iterator>
 #include <map>
 
 namespace {
 
 struct Count {
-  bool on;
-  size_t made;
-  void* callers[1024];  // return addresses of the first ones
+  std::atomic<bool> on;
+  std::atomic<size_t> made;
+  std::atomic<void*> callers[1024];  // return addresses of the first ones
+
+  void Start() {
+    made = 0;
+    on = true;
+  }
+  void Note(void* caller) {
+    if (!on.load(std::memory_order_relaxed)) return;
+    const size_t number = made++;
+    if (number < std::size(callers)) callers[number] = caller;
+  }
 };
-thread_local Count count;
+thread_local Count of_this_thread;
+Count of_all_threads;
 
 void Note(void* caller) {
-  if (!count.on) return;
-  if (count.made < std::size(count.callers)) count.callers[count.made] = caller;
-  ++count.made;
+  of_this_thread.Note(caller);
+  of_all_threads.Note(caller);
 }
 
 }  // namespace
@@ -63,20 +75,17 @@ TC_INTERPOSED int posix_memalign(void** memory, size_t alignment, size_t bytes) 
 
 namespace tc::test {
 
-void StartCountingAllocations() {
-  count.made = 0;
-  count.on = true;
-}
+void StartCountingAllocations(Threads whose) { (whose == Threads::kAll ? of_all_threads : of_this_thread).Start(); }
 
 size_t StopCountingAllocations(std::string* callers) {
+  Count& count = of_all_threads.on ? of_all_threads : of_this_thread;
   count.on = false;
   std::map<std::string, size_t> by_object;
-  const size_t known = std::min(count.made, std::size(count.callers));
-  for (size_t i = 0; i < known; ++i) {
+  size_t made = count.made;
+  for (size_t i = 0; i < std::min(made, std::size(count.callers)); ++i) {
     Dl_info object{};
     ++by_object[dladdr(count.callers[i], &object) != 0 ? object.dli_fname : "an unknown object"];
   }
-  size_t made = count.made;
   callers->clear();
   for (const auto& [object, times] : by_object) {
     if (object.find("libcuda.so") != std::string::npos) {

@@ -549,22 +549,27 @@ TEST_F(CollectivesOnGpuAlone, GatherEightGigabytesThroughAWorkspaceOf64Megabytes
       config);
 }
 
-// The same operators in every graph, on other data in each replay.
+// Every collective once in every graph, on other data in each replay.
 class ReplayedOperators {
  public:
-  static constexpr tcOp_t kOps[] = {tcOpAllReduce, tcOpReduceScatter, tcOpAllGather, tcOpAllToAll};
-
-  ReplayedOperators(int rank, int n_ranks, tcComm_t comm, tcStream_t stream, Where where)
+  // `how`: where the buffers lie.
+  ReplayedOperators(int rank, int n_ranks, tcComm_t comm, tcStream_t stream, const Case& how)
       : comm_(comm), stream_(stream), rooms_(comm, kRoom, kRoom, true), executor_(comm, stream) {
     CUDA_EXPECT_OK(cudaMalloc(&round_, sizeof(*round_)));
     Advance<<<1, 1, 0, stream_>>>(round_);  // loads it
     CUDA_EXPECT_OK(cudaMemsetAsync(round_, 0, sizeof(*round_), stream));
     verdicts_.Clear(stream);
     CUDA_EXPECT_OK(cudaStreamSynchronize(stream));
-    uint64_t seed = 0;
-    for (const tcOp_t op : kOps) {
-      const Case which = {.op = op, .type = tcBfloat16, .count = 1000, .seed = ++seed << 32, .where = where};
-      plans_.emplace_back(which, rank, n_ranks, rooms_.Of(where, rank), round_);
+    for (tcOp_t op = kFirstOp; op <= kLastOp; ++op) {
+      Case which = how;
+      which.op = op;
+      which.type = tcBfloat16;
+      which.root = n_ranks - 1;
+      which.count = 1000;
+      which.seed = static_cast<uint64_t>(op) << 32;
+      which.in_place = how.in_place && MayBeInPlace(op);
+      plans_.emplace_back(which, rank, n_ranks, rooms_.Of(how.where, rank), round_);
+      EXPECT_LE(plans_.back().Room(), kRoom);
     }
   }
   ~ReplayedOperators() {
@@ -611,8 +616,9 @@ TEST_F(CollectivesOnGpuAlone, TwoGraphsOfTwoCommunicatorsOnTwoStreamsAreRightInT
     tcStream_t other = nullptr;
     TC_EXPECT_OK(tcStreamCreate(second, &other));
     {
-      ReplayedOperators one(rank, 2, first, TestStream(), Where::kPlain);
-      ReplayedOperators two(rank, 2, second, other, Where::kRegistered);
+      // Rank 0 registered and rank 1 plain, at other offsets; both registered.
+      ReplayedOperators one(rank, 2, first, TestStream(), {.misaligned = true, .where = Where::kMixed});
+      ReplayedOperators two(rank, 2, second, other, {.in_place = true, .where = Where::kRegistered});
       Rendezvous();
       for (ReplayedOperators* each : {&one, &two}) {
         each->Enqueue();

@@ -409,6 +409,156 @@ TEST_F(Gpu, InitTakesAtMostASecondAndTwoHundredMegabytes) {
   for (tcComm_t comm : comms) TC_EXPECT_OK(tcCommDestroy(comm));
 }
 
+// What cudaMemGetInfo sees of communicators beside one that is there already, and with it CUDA's own.
+TEST_F(Gpu, StatsReportAllMemoryAndItIsLittleBesideTheWorkspace) {
+  constexpr size_t kPiece = size_t{2} << 20;  // CUDA maps no less to a peer
+  constexpr size_t kOnTheHost = size_t{64} << 10;
+  const auto free_bytes = [] {
+    size_t bytes = 0, total = 0;
+    CUDA_EXPECT_OK(cudaMemGetInfo(&bytes, &total));
+    return bytes;
+  };
+  const std::vector<int> devices(8, 0);
+  tcConfig_t config = TestConfig();
+  tcComm_t warm = nullptr;
+  TC_EXPECT_OK(tcInitCommAll(&warm, 1, devices.data(), &config));
+  for (const int n_ranks : {2, 8}) {
+    // A multiple of a piece, and one that leaves half a piece.
+    for (const size_t workspace : {8 * kPiece, 8 * kPiece - kPiece / 2}) {
+      config.workspaceBytes = workspace;
+      std::vector<tcComm_t> comms(n_ranks);
+      const size_t before = free_bytes();
+      TC_EXPECT_OK(tcInitCommAll(comms.data(), n_ranks, devices.data(), &config));
+      const size_t held = before - free_bytes();
+      size_t reported = 0;
+      for (const tcComm_t comm : comms) {
+        tcCommStats_t stats;
+        TC_COMM_STATS_INIT(&stats);
+        TC_EXPECT_OK(tcCommGetStats(comm, &stats));
+        reported += stats.memoryBytes;
+      }
+      for (const tcComm_t comm : comms) TC_EXPECT_OK(tcCommDestroy(comm));
+      std::printf("%d ranks, workspaces of %zu bytes: %zu bytes held on the GPU, %zu reported\n", n_ranks, workspace,
+                  held, reported);
+      EXPECT_GE(reported, held);
+      EXPECT_LE(reported, held + n_ranks * kOnTheHost);
+      const size_t fixed = reported / n_ranks - workspace;
+      if (workspace % kPiece == 0) {
+        EXPECT_LE(fixed, kPiece + kOnTheHost);
+      } else {
+        EXPECT_LT(fixed, 2'000'000u);  // slots and control fit what is left of the last piece
+      }
+      EXPECT_EQ(free_bytes(), before);
+    }
+  }
+  TC_EXPECT_OK(tcCommDestroy(warm));
+}
+
+// An element by row and column: small integers, so that every sum is exact in fp32.
+__device__ int EntryAt(uint64_t row, uint64_t col) {
+  auto mixed = static_cast<uint32_t>(row) * 0x9E37'79B1u + static_cast<uint32_t>(col) * 0x85EB'CA77u;
+  mixed = (mixed ^ mixed >> 15) * 0x2C1B'3C6Du;
+  return static_cast<int>((mixed ^ mixed >> 13) % 5) - 2;
+}
+__global__ void FillEntries(__nv_bfloat16* matrix, uint64_t rows, uint64_t cols, uint64_t stride, uint64_t first_row) {
+  for (uint64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    for (uint64_t col = threadIdx.x; col < cols; col += blockDim.x) {
+      matrix[row * stride + col] = __float2bfloat16(EntryAt(first_row + row, col));
+    }
+  }
+}
+__global__ void CheckEntries(const __nv_bfloat16* matrix, uint64_t rows, uint64_t cols, unsigned* wrong) {
+  for (uint64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    for (uint64_t col = threadIdx.x; col < cols; col += blockDim.x) {
+      if (__bfloat162float(matrix[row * cols + col]) != EntryAt(row, col)) atomicAdd(wrong, 1u);
+    }
+  }
+}
+// c is a * b^T for the entries' a and b. A warp for each element.
+constexpr uint64_t kFirstRowOfB = 1 << 30;
+__global__ void CheckSums(const float* c, uint64_t rows, uint64_t cols, uint64_t stride, uint64_t k, unsigned* wrong) {
+  const uint64_t warps = uint64_t{gridDim.x} * blockDim.x / 32;
+  for (uint64_t at = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32; at < rows * cols; at += warps) {
+    const uint64_t row = at / cols, col = at % cols;
+    int sum = 0;
+    for (uint64_t i = threadIdx.x % 32; i < k; i += 32) sum += EntryAt(row, i) * EntryAt(kFirstRowOfB + col, i);
+    sum = __reduce_add_sync(~0u, sum);
+    if (threadIdx.x % 32 == 0 && c[row * stride + col] != static_cast<float>(sum)) atomicAdd(wrong, 1u);
+  }
+}
+
+struct LargeShape {
+  size_t m, n, k, lda, ldc;
+};
+
+// With the default workspace, so in many slabs; all of c is checked, and of gatheredA, which is registered.
+void ExpectExactLargeProduct(int rank, tcComm_t comm, const LargeShape& shape, bool gathers) {
+  constexpr int kBlocks = 1024, kThreads = 256;
+  const size_t rows = shape.m / 2;
+  const size_t c_elements = (shape.m - 1) * shape.ldc + shape.n;
+  const size_t gathered_bytes = shape.m * shape.k * sizeof(__nv_bfloat16);
+  Device<__nv_bfloat16> a((rows - 1) * shape.lda + shape.k), b(shape.n * shape.k);
+  Device<float> c(c_elements);
+  Device<unsigned> wrong(1);
+  void* gathered = nullptr;
+  tcWindow_t window = nullptr;
+  if (gathers) {
+    TC_EXPECT_OK(tcMemAlloc(&gathered, gathered_bytes));
+    TC_EXPECT_OK(tcCommRegister(comm, gathered, gathered_bytes, &window));
+  }
+  const tcStream_t stream = TestStream();
+  FillEntries<<<kBlocks, kThreads, 0, stream>>>(a, rows, shape.k, shape.lda, rank * rows);
+  FillEntries<<<kBlocks, kThreads, 0, stream>>>(b, shape.n, shape.k, shape.k, kFirstRowOfB);
+  CUDA_EXPECT_OK(cudaMemsetAsync(c, 0xff, c_elements * sizeof(float), stream));
+  CUDA_EXPECT_OK(cudaStreamSynchronize(stream));
+  Rendezvous();
+  tcGemmConfig_t config;
+  TC_GEMM_CONFIG_INIT(&config);
+  config.outType = tcFloat32;
+  config.lda = shape.lda;
+  config.ldc = shape.ldc;
+  config.gatheredA = gathered;
+  TC_EXPECT_OK(tcFusedAllGatherGemm(a, b, c, shape.m, shape.n, shape.k, tcBfloat16, &config, comm, stream));
+  TC_EXPECT_OK(tcStreamSynchronize(comm, stream));
+  Rendezvous();  // CUDA loads the kernels that follow
+  CheckSums<<<kBlocks, kThreads, 0, stream>>>(c, shape.m, shape.n, shape.ldc, shape.k, wrong);
+  if (gathers) {
+    CheckEntries<<<kBlocks, kThreads, 0, stream>>>(static_cast<__nv_bfloat16*>(gathered), shape.m, shape.k, wrong);
+  }
+  unsigned count = ~0u;
+  CUDA_EXPECT_OK(cudaStreamSynchronize(stream));
+  CUDA_EXPECT_OK(cudaMemcpy(&count, wrong, sizeof(count), cudaMemcpyDeviceToHost));
+  EXPECT_EQ(count, 0u) << "of " << shape.m * shape.n + (gathers ? shape.m * shape.k : 0) << " elements on rank "
+                       << rank;
+  std::printf("rank %d: %zu elements of c%s checked\n", rank, shape.m * shape.n,
+              gathers ? " and all of gatheredA" : "");
+  Rendezvous();
+  if (gathers) {
+    TC_EXPECT_OK(tcCommDeregister(comm, window));
+    TC_EXPECT_OK(tcMemFree(gathered));
+  }
+}
+
+TEST_F(Gpu, AFusedOperatorReachesBeyond32BitsOfElementsAndBytes) {
+  size_t free_bytes = 0, total = 0;
+  CUDA_EXPECT_OK(cudaMemGetInfo(&free_bytes, &total));
+  if (free_bytes < 25'000'000'000) GTEST_SKIP() << "25 GB of GPU memory are needed";
+  constexpr LargeShape kMany = {.m = 262'152, .n = 16, .k = 8200, .lda = 8200, .ldc = 16};
+  static_assert(kMany.m * kMany.k > size_t{1} << 31);
+  constexpr LargeShape kFar = {.m = 2050, .n = 24, .k = 72, .lda = 2'100'000, .ldc = 524'400};
+  static_assert((kFar.m / 2 - 1) * kFar.lda * 2 > size_t{1} << 32 && (kFar.m - 1) * kFar.ldc * 4 > size_t{1} << 32);
+  tcConfig_t config = TestConfig();
+  config.workspaceBytes = 0;  // the default
+  RunRanks(
+      Launch::kThreads, 2,
+      [&](int rank, tcComm_t comm) {
+        ExpectExactLargeProduct(rank, comm, kMany, false);
+        ExpectExactLargeProduct(rank, comm, kMany, true);
+        ExpectExactLargeProduct(rank, comm, kFar, false);
+      },
+      config);
+}
+
 TEST_F(Gpu, RanksThatShareADeviceMayNotUseTheDefaultStream) {
   if (GpuCount() > 1) GTEST_SKIP() << "ranks share a GPU here only when there is one";
   tcSetLogCallback([](int, const char*, void*) {}, nullptr);

@@ -1,10 +1,13 @@
 // The life of communicators from outside: every way to make them, what they cost, what they leave behind.
 #include <dirent.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <set>
+#include <sstream>
 
 #include "ranks.h"
 
@@ -39,6 +42,24 @@ size_t ResidentBytes() {
   size_t pages = 0;
   in >> pages >> pages;
   return pages * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// Of the shared memory that the library has mapped in this process, each piece once.
+size_t SharedBytes() {
+  std::ifstream in("/proc/self/maps");
+  std::map<std::string, size_t> bytes_of;  // inodes
+  for (std::string line; std::getline(in, line);) {
+    if (line.find("memfd:tilecomm") == std::string::npos) continue;
+    std::istringstream fields(line);
+    size_t begin = 0, end = 0;
+    char dash = 0;
+    std::string permissions, offset, device, inode;
+    fields >> std::hex >> begin >> dash >> end >> permissions >> offset >> device >> inode;
+    bytes_of[inode] = end - begin;
+  }
+  size_t bytes = 0;
+  for (const auto& [inode, of_it] : bytes_of) bytes += of_it;
+  return bytes;
 }
 
 void ExpectGathers(int rank, tcComm_t comm) {
@@ -191,6 +212,46 @@ TEST(Lifecycle, StatsCountOperatorsBytesAndMemory) {
     EXPECT_EQ(stats.bytesReceived, 5u * 2 * 8);
     EXPECT_GE(stats.memoryBytes, TestConfig().workspaceBytes);
     EXPECT_EQ(stats.windowBytes, 0u);
+  });
+}
+
+TEST(Lifecycle, StatsReportAllSharedMemoryAndItIsLittleBesideTheWorkspace) {
+  for (const int n_ranks : {2, 8}) {
+    const size_t before = SharedBytes();
+    std::atomic<size_t> reported{0};
+    RunRanks(Launch::kThreads, n_ranks, [&](int rank, tcComm_t comm) {
+      tcCommStats_t stats;
+      TC_COMM_STATS_INIT(&stats);
+      TC_EXPECT_OK(tcCommGetStats(comm, &stats));
+      EXPECT_GT(stats.memoryBytes, TestConfig().workspaceBytes);
+      EXPECT_LT(stats.memoryBytes, TestConfig().workspaceBytes + 2'000'000);
+      reported += stats.memoryBytes;
+      Rendezvous();
+      if (rank == 0) {
+        EXPECT_EQ(SharedBytes() - before, reported) << n_ranks << " ranks";
+      }
+      Rendezvous();
+    });
+    EXPECT_EQ(SharedBytes(), before);
+  }
+}
+
+TEST(Lifecycle, StatsCountTheMemoryThatOperatorsKeep) {
+  const auto memory = [](tcComm_t comm) {
+    tcCommStats_t stats;
+    TC_COMM_STATS_INIT(&stats);
+    TC_EXPECT_OK(tcCommGetStats(comm, &stats));
+    return stats.memoryBytes;
+  };
+  RunRanks(Launch::kThreads, 2, [&](int rank, tcComm_t comm) {
+    const size_t at_first = memory(comm);
+    ExpectGathers(rank, comm);
+    const size_t with_a_queue = memory(comm);
+    EXPECT_GT(with_a_queue, at_first);
+    std::vector<float> a(64), b(64), c(128);
+    TC_EXPECT_OK(tcFusedAllGatherGemm(a.data(), b.data(), c.data(), 16, 8, 8, tcFloat32, nullptr, comm, nullptr));
+    TC_EXPECT_OK(tcStreamSynchronize(comm, nullptr));
+    EXPECT_GT(memory(comm), with_a_queue);
   });
 }
 

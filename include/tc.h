@@ -298,7 +298,8 @@ typedef struct {
   uint64_t ops;                  /* operators completed */
   uint64_t bytesSent;            /* payload stored into peers */
   uint64_t bytesReceived;        /* payload that peers stored here */
-  uint64_t memoryBytes;          /* reserved for this communicator, host memory included: slots, control, workspace */
+  uint64_t memoryBytes;          /* reserved on this rank, host memory and rounding included: slots, control, workspace,
+                                    and what the host backend keeps from one operator to the next */
   uint64_t windowBytes;          /* registered by this rank */
   uint64_t waitUs[TC_MAX_RANKS]; /* time operators spent waiting for each peer */
 } tcCommStats_t;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,6 +54,10 @@ class Backend {
                         std::shared_ptr<Segment>* segment) = 0;
   // Makes memory of another rank of this process reachable from this rank.
   virtual Status Adopt(Memory memory, const Segment& segment) = 0;
+  // Device memory that operators of this backend need for themselves, and where it lies: zeroed, for as long as the
+  // backend lives. Placed before the first window.
+  virtual size_t table_bytes() const = 0;
+  virtual void PlaceTables(std::byte* tables) = 0;
   // Tells operators where window `index` lies, all ranks in order.
   virtual Status PlaceWindow(int64_t index, const std::vector<std::byte*>& bases) = 0;
 
@@ -74,6 +79,10 @@ class Backend {
   virtual void Collect(Communicator& comm) = 0;
   // Brings the counters of `comm` up to date.
   virtual void Tally(Communicator& comm) = 0;
+
+  // What the backend has reserved for its communicator beside what Allocate gave, on the device and on the host. From
+  // any thread.
+  virtual uint64_t memory_bytes() = 0;
 
   // Holds the result that ended the communicator; the device address is NULL where there is no device.
   virtual int32_t* error_word() = 0;

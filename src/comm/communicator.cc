@@ -290,18 +290,30 @@ Status Communicator::ShareSegment(Memory memory, const Status& mine, const std::
 Status Communicator::MapControl() {
   const bool shared = n_ranks() > 1;  // a lone rank has no peer, so nothing to share and nothing to stage
   const bool host_staged = shared && settings_.host_staged();
-  const Memory memory = host_staged ? Memory::kHost : Memory::kDevice;  // of what peers write
   const size_t staging = shared ? settings_.workspace_bytes : 0;
+  const size_t control_bytes = sizeof(ControlBlock) + staging;
+  // One allocation of what lies on the device: what peers write, or, when they write to the host, where it lands; and
+  // what this rank alone touches. CUDA maps no less than 2 MiB to a peer.
+  const size_t before = host_staged ? staging : control_bytes;
+  const size_t local_place = (before + kWriterStride - 1) / kWriterStride * kWriterStride;
+  const size_t device_bytes = local_place + sizeof(LocalBlock) + backend_->table_bytes();
   std::shared_ptr<Segment> control;
   std::shared_ptr<Segment> abort;
-  Status allocated = backend_->Allocate(Memory::kDevice, sizeof(LocalBlock), false, &local_memory_);
-  if (allocated.ok()) view_.local = reinterpret_cast<LocalBlock*>(local_memory_->base());
-  if (allocated.ok()) allocated = backend_->Allocate(memory, sizeof(ControlBlock) + staging, shared, &control);
-  if (allocated.ok()) allocated = backend_->Allocate(Memory::kHost, sizeof(AbortBlock), shared, &abort);
-  if (allocated.ok() && host_staged) {
-    allocated = backend_->Allocate(Memory::kDevice, staging, false, &landing_memory_);
-    if (allocated.ok()) view_.landing = landing_memory_->base();
+  Status allocated = backend_->Allocate(Memory::kDevice, device_bytes, shared && !host_staged, &device_memory_);
+  if (allocated.ok()) {
+    control = device_memory_;
+    view_.local = reinterpret_cast<LocalBlock*>(device_memory_->base() + local_place);
+    backend_->PlaceTables(device_memory_->base() + local_place + sizeof(LocalBlock));
+    reserved_bytes_ = device_memory_->reserved_bytes();
   }
+  if (allocated.ok() && host_staged) {
+    view_.landing = device_memory_->base();
+    allocated = backend_->Allocate(Memory::kHost, control_bytes, shared, &control);
+    if (allocated.ok()) reserved_bytes_ += control->reserved_bytes();
+  }
+  if (allocated.ok()) allocated = backend_->Allocate(Memory::kHost, sizeof(AbortBlock), shared, &abort);
+  if (allocated.ok()) reserved_bytes_ += abort->reserved_bytes();
+  const Memory memory = host_staged ? Memory::kHost : Memory::kDevice;  // of what peers write
   std::vector<std::byte*> controls;
   std::vector<std::byte*> aborts;
   TC_RETURN_IF_ERROR(ShareSegment(memory, allocated, control, 0, &control_mappings_, &controls));
@@ -535,9 +547,6 @@ const Communicator::Counters& Communicator::Tally() {
   return counters_;
 }
 
-uint64_t Communicator::memory_bytes() const {
-  const uint64_t landing = landing_memory_ == nullptr ? 0 : landing_memory_->bytes();
-  return sizeof(ControlBlock) + sizeof(LocalBlock) + (n_ranks() == 1 ? 0 : settings_.workspace_bytes) + landing;
-}
+uint64_t Communicator::memory_bytes() const { return reserved_bytes_ + backend_->memory_bytes(); }
 
 }  // namespace tc

@@ -172,8 +172,8 @@ class Communicator {
   std::unique_ptr<Bootstrap> bootstrap_;
   RankView view_;
   PeerVerdicts verdicts_;
-  std::shared_ptr<Segment> local_memory_;
-  std::shared_ptr<Segment> landing_memory_;
+  std::shared_ptr<Segment> device_memory_;
+  uint64_t reserved_bytes_ = 0;  // on this rank, by MapControl
   std::vector<std::shared_ptr<Segment>> control_mappings_;
   std::vector<std::shared_ptr<Segment>> abort_mappings_;
 

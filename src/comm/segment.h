@@ -31,6 +31,8 @@ class Segment {
 
   std::byte* base() const { return base_; }
   size_t bytes() const { return bytes_; }
+  // Of the memory behind it, which comes in pieces.
+  virtual size_t reserved_bytes() const { return bytes_; }
   // What another process maps; -1 when this is itself a mapping of another process's memory.
   int fd() const { return fd_.get(); }
 

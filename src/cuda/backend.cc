@@ -213,7 +213,6 @@ Status CudaBackend::Prepare() {
   TC_RETURN_IF_ERROR(Service::Of(device_, &service_));
   TC_RETURN_IF_ERROR(Allocate(Memory::kHost, sizeof(Report), false, &report_memory_));
   report_ = new (report_memory_->base()) Report{};
-  TC_RETURN_IF_ERROR(AllocateDevice(device_, kMaxWindows * sizeof(WindowBases), vmm_disable_, &windows_));
   TC_RETURN_IF_ERROR(LoadKernels());
   starts_early_ = StartsEarly(BarrierKernel());
   stores_bulk_ = IsForHopper(TheCheckKernels().bulk_store);
@@ -309,7 +308,7 @@ Status CudaBackend::PlaceWindow(int64_t index, const std::vector<std::byte*>& ba
   }
   WindowBases entry{};
   std::copy(bases.begin(), bases.end(), entry.base);
-  return service_->Copy(windows_->base() + index * sizeof(entry), &entry, sizeof(entry));
+  return service_->Copy(windows_ + index, &entry, sizeof(entry));
 }
 
 Status CudaBackend::CreateStream(tcStream_t* stream) {
@@ -419,7 +418,7 @@ DeviceComm CudaBackend::KernelView(const Communicator& comm) const {
           .view = comm.view(),
           .timeout_ns = static_cast<uint64_t>(comm.settings().timeout.count()),
           .entry_timeout_ns = static_cast<uint64_t>(comm.settings().entry_timeout.count()),
-          .windows = reinterpret_cast<const WindowBases*>(windows_->base()),
+          .windows = windows_,
           .report = report_};
 }
 

@@ -54,6 +54,8 @@ class CudaBackend final : public Backend {
   Status Import(Memory memory, const SegmentTicket& ticket, const UniqueFd& fd,
                 std::shared_ptr<Segment>* segment) override;
   Status Adopt(Memory memory, const Segment& segment) override;
+  size_t table_bytes() const override { return kMaxWindows * sizeof(WindowBases); }
+  void PlaceTables(std::byte* tables) override { windows_ = reinterpret_cast<WindowBases*>(tables); }
   Status PlaceWindow(int64_t index, const std::vector<std::byte*>& bases) override;
   Status CreateStream(tcStream_t* stream) override;
   Status DestroyStream(tcStream_t stream) override;
@@ -64,6 +66,7 @@ class CudaBackend final : public Backend {
   void Drain() override;
   void Collect(Communicator& comm) override;
   void Tally(Communicator& comm) override;
+  uint64_t memory_bytes() override { return report_memory_->reserved_bytes(); }
   int32_t* error_word() override { return reinterpret_cast<int32_t*>(&report_->error); }
   const int32_t* device_error_word() const override { return reinterpret_cast<const int32_t*>(&report_->error); }
 
@@ -122,7 +125,7 @@ class CudaBackend final : public Backend {
   std::shared_ptr<Service> service_;
   Report* report_ = nullptr;
   std::shared_ptr<Segment> report_memory_;  // the library's own: it is read while the process ends, when CUDA is gone
-  std::shared_ptr<Segment> windows_;        // WindowBases[kMaxWindows]
+  WindowBases* windows_ = nullptr;          // kMaxWindows of them, in device memory
   std::mutex collecting_;                   // over the next
   struct PeerWait {
     uint32_t told = 0;

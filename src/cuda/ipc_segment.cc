@@ -67,8 +67,8 @@ class Leftovers {
 
 class IpcSegment final : public Segment {
  public:
-  IpcSegment(int device, void* base, size_t bytes, UniqueFd fd)
-      : Segment(static_cast<std::byte*>(base), bytes, std::move(fd)), device_(device) {}
+  IpcSegment(int device, void* base, size_t bytes, size_t reserved, UniqueFd fd)
+      : Segment(static_cast<std::byte*>(base), bytes, std::move(fd)), device_(device), reserved_(reserved) {}
   ~IpcSegment() override {
     // Peers mostly let go at the same time: a moment's patience saves keeping the memory for later.
     bool unheld = RetireIpcDescriptor(fd());
@@ -84,9 +84,11 @@ class IpcSegment final : public Segment {
     Leftovers::Instance().FreeUnheld();
   }
   int device() const { return device_; }
+  size_t reserved_bytes() const override { return reserved_; }
 
  private:
   int device_;
+  size_t reserved_;
 };
 
 // What a GPU has open of other processes' memory. A handle is opened once, however many ranks and windows use it: not
@@ -189,7 +191,7 @@ Status AllocateIpc(int device, size_t bytes, std::shared_ptr<Segment>* segment) 
     Free(device, base);
     return made;
   }
-  *segment = std::make_shared<IpcSegment>(device, base, bytes, std::move(fd));
+  *segment = std::make_shared<IpcSegment>(device, base, bytes, rounded, std::move(fd));
   return {};
 }
 

@@ -76,7 +76,7 @@ class DeviceSegment final : public Segment {
     const DeviceScope scope(device_);
     { const Range undone = std::move(range_); }
   }
-  size_t mapped_bytes() const { return range_.bytes; }
+  size_t reserved_bytes() const override { return range_.bytes; }
 
  private:
   Range range_;
@@ -93,6 +93,7 @@ class PinnedSegment final : public Segment {
     const DeviceScope scope(device_);
     (void)cudaHostUnregister(base());
   }
+  size_t reserved_bytes() const override { return host_->reserved_bytes(); }
 
  private:
   int device_;
@@ -200,7 +201,7 @@ Status ImportDevice(int device, const SegmentTicket& ticket, const UniqueFd& fd,
 Status AllowDevice(int device, const Segment& segment) {
   const auto* mapped = dynamic_cast<const DeviceSegment*>(&segment);
   if (mapped == nullptr) return AllowIpc(device, segment);
-  return Allow(device, reinterpret_cast<CUdeviceptr>(segment.base()), mapped->mapped_bytes());
+  return Allow(device, reinterpret_cast<CUdeviceptr>(segment.base()), mapped->reserved_bytes());
 }
 
 Status PinHost(int device, std::shared_ptr<Segment> host, std::shared_ptr<Segment>* segment) {

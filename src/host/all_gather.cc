@@ -49,10 +49,10 @@ Status GatherSlab(const Epoch& epoch, const Windows& windows, const AllGatherVPr
 Status LaunchAllGatherV(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
                         const AllGatherVProblem& problem, size_t slab_bytes) {
   const std::shared_ptr<const Windows> windows = comm.windows();
-  EntryRecord record = EntryOfShape(shape);
-  record.destination = GatherDestination(*windows, problem);
   return static_cast<HostBackend&>(comm.backend()).Launch(stream, [=, &comm] {
     Epochs epochs(comm, stream);
+    EntryRecord record = EntryOfShape(shape);
+    record.destination = GatherDestination(*windows, problem);
     const uint64_t slabs = std::max<uint64_t>(SlabCount(problem.blocks, slab_bytes), 1);
     for (uint64_t index = 0; index < slabs; ++index) {
       const Slab slab = SlabAt(problem.blocks, slab_bytes, index);

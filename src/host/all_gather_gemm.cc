@@ -42,15 +42,18 @@ class GatherGemmSlab {
         col_blocks_((problem.n + tile_cols_ - 1) / tile_cols_),
         staged_(epoch.destination(view_.rank).window < 0) {}
 
-  Status Run(ThreadTeam& team) {
+  Status Run(HostBackend& backend) {
+    ThreadTeam& team = backend.team();
     team.Run([&] {
-      if (tc::Arrive<CpuMemory>(local_).ticket == 0) {
+      const auto ticket = tc::Arrive<CpuMemory>(local_).ticket;
+      if (ticket == 0) {
         moved_ = Move();
         if (!moved_.ok()) stop_ = true;
       }
-      if ((problem_.stages & kStageCompute) != 0) Compute();
+      if ((problem_.stages & kStageCompute) != 0) Compute(backend.scratch(ticket));
       LeaveEpoch<CpuMemory>(local_, epoch_.number, static_cast<uint32_t>(team.size()), row_blocks_);
     });
+    backend.CountScratch();
     if (moved_.ok() && stop_) return WaitError(epoch_, WaitResult::kAborted, {}, "");
     return moved_;
   }
@@ -120,8 +123,7 @@ class GatherGemmSlab {
     OpenGates<CpuMemory>(local_, rows.begin, rows.end);
   }
 
-  void Compute() {
-    GemmScratch scratch;
+  void Compute(GemmScratch& scratch) {
     const uint64_t tiles = row_blocks_ * col_blocks_;
     for (uint64_t index = ClaimTile<CpuMemory>(local_); index < tiles; index = ClaimTile<CpuMemory>(local_)) {
       const Tile tile =
@@ -198,20 +200,20 @@ Status LaunchAllGatherGemm(Communicator& comm, tcStream_t stream, const Operator
                            const AllGatherGemmProblem& problem, uint64_t slab_rows) {
   const std::shared_ptr<const Windows> windows = comm.windows();
   auto& backend = static_cast<HostBackend&>(comm.backend());
-  EntryRecord record = EntryOfShape(shape);
-  if (problem.gathered != nullptr) {
-    const size_t bytes = problem.shards.total() * problem.k * ElementBytes(problem.type);
-    record.destination = Communicator::Locate(*windows, problem.gathered, bytes);
-  }
   backend.team().Start();  // here, where a failure still reaches the caller
   return backend.Launch(stream, [=, &comm, &backend] {
     Epochs epochs(comm, stream);
+    EntryRecord record = EntryOfShape(shape);
+    if (problem.gathered != nullptr) {
+      const size_t bytes = problem.shards.total() * problem.k * ElementBytes(problem.type);
+      record.destination = Communicator::Locate(*windows, problem.gathered, bytes);
+    }
     const uint64_t slabs = std::max<uint64_t>(SlabCount(problem.shards, slab_rows), 1);
     for (uint64_t index = 0; index < slabs; ++index) {
       const Slab slab = SlabAt(problem.shards, slab_rows, index);
       const auto body = [&](const Epoch& epoch) {
         TC_RETURN_IF_ERROR(CheckDestinations(epoch, *windows));
-        return GatherGemmSlab(epoch, *windows, problem, slab).Run(backend.team());
+        return GatherGemmSlab(epoch, *windows, problem, slab).Run(backend);
       };
       if (epochs.Run(record, body) != EpochEnd::kDone) return;
     }

@@ -68,8 +68,9 @@ EpochEnd RunTwoShots(Communicator& comm, Epochs& epochs, const EntryRecord& reco
 Status LaunchAllReduce(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
                        const AllReduceProblem& problem, size_t slab_bytes) {
   const std::shared_ptr<const Windows> windows = comm.windows();
-  return static_cast<HostBackend&>(comm.backend()).Launch(stream, [=, &comm, record = EntryOfShape(shape)] {
+  return static_cast<HostBackend&>(comm.backend()).Launch(stream, [=, &comm] {
     Epochs epochs(comm, stream);
+    const EntryRecord record = EntryOfShape(shape);
     const EpochEnd end = problem.one_shot ? RunOneShot(epochs, record, problem, slab_bytes)
                                           : RunTwoShots(comm, epochs, record, *windows, problem, slab_bytes);
     if (end == EpochEnd::kDone) ++comm.counters().ops;

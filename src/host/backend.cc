@@ -1,33 +1,16 @@
 #include "host/backend.h"
 
-#include <condition_variable>
 #include <cstring>
-#include <utility>
 
 #include "host/segment.h"
 
 namespace tc::host {
 
-class HostBackend::Completion {
- public:
-  void Set() {
-    std::lock_guard lock(mutex_);
-    done_ = true;
-    changed_.notify_all();
-  }
-  void Wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return done_; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool done_ = false;
-};
-
 HostBackend::HostBackend(int device, int threads)
-    : device_(device < 0 ? 0 : device), team_(threads), default_stream_(std::make_shared<Stream>()) {}
+    : device_(device < 0 ? 0 : device),
+      team_(threads),
+      scratch_(team_.size()),
+      default_stream_(std::make_shared<Stream>()) {}
 
 HostBackend::~HostBackend() { Drain(); }
 
@@ -71,27 +54,32 @@ Status HostBackend::MemcpyAsync(void* dst, const void* src, size_t bytes, tcStre
   return {};
 }
 
-void HostBackend::Drain() {
-  std::shared_ptr<Completion> last;
-  {
-    std::lock_guard lock(mutex_);
-    last = last_;
-  }
-  if (last != nullptr) last->Wait();
+void HostBackend::AwaitCompleted(uint64_t number) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return completed_ >= number; });
 }
 
-Status HostBackend::Launch(tcStream_t stream, std::function<void()> op) {
-  std::shared_ptr<Stream> resolved;
-  TC_RETURN_IF_ERROR(Resolve(stream, &resolved));
-  auto done = std::make_shared<Completion>();
+void HostBackend::SetCompleted(uint64_t number) {
   std::lock_guard lock(mutex_);
-  resolved->Enqueue([before = last_, done, op = std::move(op)] {
-    if (before != nullptr) before->Wait();
-    op();
-    done->Set();
-  });
-  last_ = std::move(done);
-  return {};
+  completed_ = number;
+  changed_.notify_all();  // under the lock: who drains may destroy this backend next
 }
+
+void HostBackend::Drain() {
+  uint64_t launched = 0;
+  {
+    std::lock_guard lock(mutex_);
+    launched = launched_;
+  }
+  AwaitCompleted(launched);
+}
+
+void HostBackend::CountScratch() {
+  uint64_t bytes = 0;
+  for (const GemmScratch& each : scratch_) bytes += each.bytes();
+  scratch_bytes_ = bytes;
+}
+
+uint64_t HostBackend::memory_bytes() { return scratch_bytes_ + default_stream_->bytes(); }
 
 }  // namespace tc::host

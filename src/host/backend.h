@@ -1,11 +1,16 @@
 // The host backend: a rank's device is a set of CPU threads, its memory is shared memory.
 #pragma once
 
-#include <functional>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "comm/backend.h"
+#include "host/gemm.h"
 #include "host/stream.h"
 #include "host/thread_team.h"
 
@@ -28,6 +33,8 @@ class HostBackend : public Backend {
   Status Import(Memory memory, const SegmentTicket& ticket, const UniqueFd& fd,
                 std::shared_ptr<Segment>* segment) override;
   Status Adopt(Memory, const Segment&) override { return {}; }
+  size_t table_bytes() const override { return 0; }
+  void PlaceTables(std::byte*) override {}
   Status PlaceWindow(int64_t, const std::vector<std::byte*>&) override { return {}; }
   Status CreateStream(tcStream_t* stream) override;
   Status DestroyStream(tcStream_t stream) override;
@@ -41,24 +48,47 @@ class HostBackend : public Backend {
   void Drain() override;
   void Collect(Communicator&) override {}
   void Tally(Communicator&) override {}
+  uint64_t memory_bytes() override;
   int32_t* error_word() override { return &error_word_; }
   const int32_t* device_error_word() const override { return nullptr; }
 
   // Enqueues an operator. It starts when the stream has come to it and this communicator's previous operator, on
   // whichever stream, has completed.
-  Status Launch(tcStream_t stream, std::function<void()> op);
+  template <class Op>
+  Status Launch(tcStream_t stream, Op op) {
+    std::shared_ptr<Stream> resolved;
+    TC_RETURN_IF_ERROR(Resolve(stream, &resolved));
+    std::lock_guard lock(mutex_);
+    const uint64_t number = launched_ + 1;
+    resolved->Enqueue([this, number, op = std::move(op)] {
+      AwaitCompleted(number - 1);
+      op();
+      SetCompleted(number);
+    });
+    launched_ = number;
+    return {};
+  }
 
   ThreadTeam& team() { return team_; }
+  // Of the team's member with that number. Kept from one operator to the next, for an allocation takes its time.
+  GemmScratch& scratch(size_t member) { return scratch_[member]; }
+  // Called when the team has ended a piece of work.
+  void CountScratch();
 
  private:
-  class Completion;
+  void AwaitCompleted(uint64_t number);
+  void SetCompleted(uint64_t number);
   Status Resolve(tcStream_t stream, std::shared_ptr<Stream>* resolved);
 
   const int device_;
   ThreadTeam team_;
   int32_t error_word_ = tcSuccess;
-  std::mutex mutex_;
-  std::shared_ptr<Completion> last_;
+  std::vector<GemmScratch> scratch_;
+  std::atomic<uint64_t> scratch_bytes_{0};
+  std::mutex mutex_;  // over what follows
+  std::condition_variable changed_;
+  uint64_t launched_ = 0;  // operators, which complete in this order
+  uint64_t completed_ = 0;
   std::shared_ptr<Stream> default_stream_;  // destroyed first: its tasks use the team
 };
 

@@ -90,7 +90,7 @@ Status OnlyMeet(const Epoch& epoch) {
   return {};
 }
 
-EpochEnd Epochs::Run(const EntryRecord& mine, const std::function<Status(const Epoch&)>& body) {
+EpochEnd Epochs::Run(const EntryRecord& mine, FunctionRef<Status(const Epoch&)> body) {
   if (!comm_.fatal().ok()) return EpochEnd::kDead;
   const RankView& view = comm_.view();
   const Epoch epoch{comm_, mine.shape, EnterEpoch<CpuMemory>(*view.local), std::exchange(first_, false)};

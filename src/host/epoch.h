@@ -1,9 +1,10 @@
 // The frame of every operator on the host: enter an epoch together with all ranks, do the work, leave it.
 #pragma once
 
-#include <array>
-#include <functional>
+#include <chrono>
+#include <string>
 
+#include "base/function_ref.h"
 #include "comm/communicator.h"
 #include "protocol/layout.h"
 #include "protocol/wait.h"
@@ -33,7 +34,7 @@ class Epochs {
   // LeaveEpoch; an error it returns ends the communicator. A rank that refused its call, or entered with another shape,
   // makes the operator fail on every rank alike, with no effect: the epoch is left without a body, and so are the
   // further epochs of the same operator.
-  EpochEnd Run(const EntryRecord& mine, const std::function<Status(const Epoch&)>& body);
+  EpochEnd Run(const EntryRecord& mine, FunctionRef<Status(const Epoch&)> body);
 
  private:
   Communicator& comm_;

@@ -28,11 +28,13 @@ struct GemmTile {
   float alpha;
 };
 
-// Working memory of one thread, about 0.5 MiB, allocated by its first tile and reused by the next ones.
+// Working memory of one thread, about 0.5 MiB, allocated by its first tile and reused by the next ones, also of other
+// products.
 class GemmScratch {
  public:
   // At least `floats` floats, aligned to 64 bytes, contents arbitrary; valid until the next call.
   float* Take(size_t floats);
+  size_t bytes() const { return buffer_.capacity() * sizeof(float); }
 
  private:
   std::vector<float> buffer_;

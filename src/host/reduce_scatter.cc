@@ -63,7 +63,8 @@ Status ReduceSlab(const Epoch& epoch, const ReduceScatterProblem& problem, const
 
 Status LaunchReduceScatter(Communicator& comm, tcStream_t stream, const OperatorShape& shape,
                            const ReduceScatterProblem& problem, size_t slab_bytes) {
-  return static_cast<HostBackend&>(comm.backend()).Launch(stream, [=, &comm, record = EntryOfShape(shape)] {
+  return static_cast<HostBackend&>(comm.backend()).Launch(stream, [=, &comm] {
+    const EntryRecord record = EntryOfShape(shape);
     const uint64_t slab_elements = slab_bytes / ElementBytes(problem.type);
     Epochs epochs(comm, stream);
     const uint64_t slabs = std::max<uint64_t>(SlabCount(problem.blocks, slab_elements), 1);

@@ -19,6 +19,10 @@ class MappedSegment final : public Segment {
  public:
   MappedSegment(std::byte* base, size_t bytes, UniqueFd fd) : Segment(base, bytes, std::move(fd)) {}
   ~MappedSegment() override { ::munmap(base(), bytes()); }
+  size_t reserved_bytes() const override {
+    const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    return (bytes() + page - 1) / page * page;
+  }
 };
 
 Status Map(int flags, int fd, size_t bytes, UniqueFd keep, std::shared_ptr<Segment>* segment) {

@@ -1,7 +1,6 @@
 #include "host/stream.h"
 
 #include <cfenv>
-#include <utility>
 
 namespace tc::host {
 
@@ -14,20 +13,15 @@ Stream::~Stream() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Stream::Enqueue(std::function<void()> task) {
-  {
-    std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });  // may throw: before anything has changed
-    tasks_.push_back(std::move(task));
-    ++enqueued_;
-  }
-  changed_.notify_all();
-}
-
 void Stream::Synchronize() {
   std::unique_lock lock(mutex_);
   const uint64_t target = enqueued_;
   changed_.wait(lock, [&] { return completed_ >= target; });
+}
+
+size_t Stream::bytes() {
+  std::lock_guard lock(mutex_);
+  return tasks_.bytes();
 }
 
 void Stream::Run() {
@@ -37,12 +31,11 @@ void Stream::Run() {
   while (true) {
     changed_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
     if (tasks_.empty()) return;
-    std::function<void()> task = std::move(tasks_.front());
-    tasks_.pop_front();
+    TaskQueue::Task& task = tasks_.front();
     lock.unlock();
-    task();
-    task = nullptr;  // what it holds goes before it counts as completed
+    task.Run();  // what it holds goes before it counts as completed
     lock.lock();
+    tasks_.Pop();
     ++completed_;
     changed_.notify_all();
   }

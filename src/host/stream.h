@@ -3,13 +3,12 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
-#include <functional>
-#include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/handle_table.h"
+#include "host/task_queue.h"
 #include "tc.h"
 
 namespace tc::host {
@@ -22,16 +21,27 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   // Tasks run in order, one at a time. The first starts the thread.
-  void Enqueue(std::function<void()> task);
+  template <class Act>
+  void Enqueue(Act task) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });  // may throw: before anything has changed
+      tasks_.Push(std::move(task));
+      ++enqueued_;
+    }
+    changed_.notify_all();
+  }
   // Waits for every task enqueued before the call.
   void Synchronize();
+  // Of memory that it keeps for tasks: as much as were ever enqueued at a time.
+  size_t bytes();
 
  private:
   void Run();
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
+  TaskQueue tasks_;
   uint64_t enqueued_ = 0;
   uint64_t completed_ = 0;
   bool closing_ = false;

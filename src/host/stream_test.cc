@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cfenv>
+#include <cstdint>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #ifdef __SSE__
@@ -69,6 +73,44 @@ TEST(Stream, CompletesItsTasksBeforeItIsDestroyed) {
     for (int i = 0; i < 100; ++i) stream.Enqueue([&] { ++done; });
   }
   EXPECT_EQ(done, 100);
+}
+
+// Of sizes and alignments that do not fit each other.
+TEST(Stream, LetsGoOfWhatATaskHoldsBeforeTheTaskCountsAsCompleted) {
+  struct alignas(128) Wide {
+    int number;
+  };
+  const auto held = std::make_shared<int>(7);
+  std::atomic<int> sum{0}, astray{0};
+  Stream stream;
+  for (int i = 0; i < 1000; ++i) {
+    stream.Enqueue([&, held] { sum += *held; });
+    stream.Enqueue([&, held, wide = Wide{i}, filler = std::array<char, 1000>{}] {
+      astray += reinterpret_cast<uintptr_t>(&wide) % alignof(Wide) != 0;
+      sum += wide.number + filler[999];
+    });
+  }
+  stream.Synchronize();
+  EXPECT_EQ(held.use_count(), 1);
+  EXPECT_EQ(sum, 1000 * 7 + 999 * 1000 / 2);
+  EXPECT_EQ(astray, 0);
+}
+
+TEST(Stream, KeepsTheMemoryOfItsTasksAndNeedsNoMoreForAsMany) {
+  Stream stream;
+  const auto fill = [&](int tasks) {
+    std::mutex held;
+    std::unique_lock lock(held);
+    stream.Enqueue([&] { std::lock_guard wait(held); });
+    for (int i = 0; i < tasks; ++i) stream.Enqueue([filler = std::array<char, 300>{}] { (void)filler; });
+    lock.unlock();
+    stream.Synchronize();
+    return stream.bytes();
+  };
+  const size_t grown = fill(1000);
+  EXPECT_LE(grown, 1000 * 350 + (size_t{32} << 10));
+  for (int round = 0; round < 20; ++round) EXPECT_EQ(fill(1000 - round), grown);
+  EXPECT_GT(fill(2000), grown);
 }
 
 TEST(ThreadTeam, RunsTheWorkOncePerMemberAndWaitsForAll) {

@@ -18,7 +18,7 @@ void ThreadTeam::Start() {
   while (threads_.size() < static_cast<size_t>(helpers_)) threads_.emplace_back([this] { Help(); });
 }
 
-void ThreadTeam::Run(const std::function<void()>& work) {
+void ThreadTeam::Run(FunctionRef<void()> work) {
   Start();
   {
     std::lock_guard lock(mutex_);
@@ -40,7 +40,7 @@ void ThreadTeam::Help() {
     changed_.wait(lock, [&] { return closing_ || round_ != seen; });
     if (closing_) return;
     seen = round_;
-    const std::function<void()>* work = work_;
+    const FunctionRef<void()>* work = work_;
     lock.unlock();
     (*work)();
     lock.lock();

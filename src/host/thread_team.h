@@ -3,10 +3,11 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "base/function_ref.h"
 
 namespace tc::host {
 
@@ -24,7 +25,7 @@ class ThreadTeam {
 
   // Calls work() once on the calling thread and once on every helper, all at the same time; returns when all have.
   // One call at a time.
-  void Run(const std::function<void()>& work);
+  void Run(FunctionRef<void()> work);
 
  private:
   void Help();
@@ -32,7 +33,7 @@ class ThreadTeam {
   const int helpers_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  const std::function<void()>* work_ = nullptr;
+  const FunctionRef<void()>* work_ = nullptr;
   uint64_t round_ = 0;
   int working_ = 0;
   bool closing_ = false;
