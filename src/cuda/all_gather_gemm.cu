@@ -211,6 +211,7 @@ __device__ bool MoveNext(const GatherGemmParams& p, const Entered& entered) {
       return true;
     case MoveKind::kPush:
       PushChunk(p, entered.epoch, move.peer, move.chunk);
+      if (move.kept >= 0) KeepChunk(p, move.kept);
       return true;
     case MoveKind::kKeepOwn:
       KeepChunk(p, move.chunk);

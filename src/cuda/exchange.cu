@@ -89,8 +89,9 @@ struct BlockReduction {
 };
 
 // Not inlined: kernels call them in several places, once for a chunk, and would take minutes to compile.
-__device__ __noinline__ void CopyChunk(std::byte* to, const std::byte* from, uint64_t bytes) {
-  CopyBytes(to, from, bytes);
+__device__ __noinline__ void CopyChunk(std::byte* to, const std::byte* from, uint64_t bytes, Team team) {
+  if (team.number == 0) return CopyBytes<16>(to, from, bytes, team);
+  CopyBytes<8>(to, from, bytes, team);  // several teams' loads are under way together
 }
 template <class Element>
 __device__ __noinline__ void ReduceChunk(const std::byte* const* sources, int n_sources, tcRedOp_t op, std::byte* to,
@@ -100,23 +101,25 @@ __device__ __noinline__ void ReduceChunk(const std::byte* const* sources, int n_
   });
 }
 
-// The threads of a block, for planes/exchange.h. Element: what the exchange reduces; void: it does not.
+// A team of a block's threads, for planes/exchange.h. Element: what the exchange reduces, where all of a block are one
+// team; void: it does not.
 template <class Element>
 struct ThreadBlock {
   using Memory = DeviceMemory;
 
   const ExchangeParams& p;
   const Sequence epoch;
+  const Team team;
 
   __device__ Sequence Epoch() const { return epoch; }
-  __device__ int lane() const { return static_cast<int>(threadIdx.x); }
-  __device__ int lanes() const { return static_cast<int>(blockDim.x); }
-  __device__ void Sync() const { __syncthreads(); }
-  __device__ bool All(bool fine) const { return __syncthreads_and(fine ? 1 : 0) != 0; }
+  __device__ int lane() const { return team.lane; }
+  __device__ int lanes() const { return team.lanes; }
+  __device__ void Sync() const { team.Sync(); }
+  __device__ bool All(bool fine) const { return team.All(fine); }
   __device__ void Pause() const {
-    if (threadIdx.x == 0) Dawdle(p.comm);
+    if (lane() == 0) Dawdle(p.comm);
   }
-  __device__ void Copy(std::byte* to, const std::byte* from, uint64_t bytes) const { CopyChunk(to, from, bytes); }
+  __device__ void Copy(std::byte* to, const std::byte* from, uint64_t bytes) const { CopyChunk(to, from, bytes, team); }
   __device__ Destination DestinationOf(int rank) const { return DestinationAt(p.comm, rank, epoch); }
   __device__ std::byte* InWindow(const Destination& destination, int rank) const {
     return p.comm.windows[destination.window].base[rank] + destination.offset;
@@ -185,11 +188,13 @@ __global__ __launch_bounds__(std::is_void_v<Element>
   using Block = ThreadBlock<Element>;
   const Entered entered = EnterOperator(p.comm, p.entry, p.place);
   if (entered.verdict == Verdict::kGo) {
-    const Block block{p, entered.epoch};
+    const int teams = std::is_void_v<Element> && p.comm.host_staged ? kMostTeams : 1;
+    const Block block{p, entered.epoch, TeamOf(teams)};
     const Plane<Block> plane(block, p.comm.view, p.exchange, entered.epoch);
     const ExchangeSteps<Block, Plane<Block>> steps(block, plane, p.comm.view, p.exchange);
-    steps.Run(entered.ticket, p.comm.host_staged,
-              [&](Direction direction) { return ClaimPiece(p.comm, p.place, direction); });
+    const uint32_t ticket = entered.ticket * teams + (teams > 1 ? block.team.number - 1 : 0);
+    steps.Run(ticket, p.comm.host_staged,
+              [&](Direction direction) { return ClaimPiece(p.comm, p.place, direction, block.team); });
   }
   LeaveOperator(p.comm, entered, p.place);
 }

@@ -6,6 +6,7 @@
 
 #include "cuda/device_memory.cuh"
 #include "cuda/params.h"
+#include "cuda/team.cuh"
 #include "order/moves.h"
 #include "protocol/entry.h"
 #include "protocol/epoch.h"
@@ -257,40 +258,41 @@ __device__ inline void LeaveOperator(const DeviceComm& comm, const Entered& ente
   if (comm.launched != 0) EndLaunch<DeviceMemory>(local, comm.launched, gridDim.x);
 }
 
-// Copies words from number `word` on, which steps through a block's threads, for as long as every thread has kUnroll of
-// them: so many loads are under way before the first store, since host memory is far away. Returns the next `word`.
+// Copies words from number `word` on, which steps through a team's lanes, for as long as every one has kUnroll of them:
+// so many loads are under way before the first store. Returns the next `word`.
 template <int kUnroll>
-__device__ inline uint64_t CopyWords(uint4* to, const uint4* from, uint64_t word, uint64_t words) {
-  for (; word + (kUnroll - 1) * blockDim.x < words; word += kUnroll * blockDim.x) {
+__device__ inline uint64_t CopyWords(uint4* to, const uint4* from, uint64_t word, uint64_t words, int lanes) {
+  for (; word + (kUnroll - 1) * lanes < words; word += kUnroll * lanes) {
     uint4 held[kUnroll];
 #pragma unroll
-    for (int i = 0; i < kUnroll; ++i) held[i] = from[word + i * blockDim.x];
+    for (int i = 0; i < kUnroll; ++i) held[i] = from[word + i * lanes];
 #pragma unroll
-    for (int i = 0; i < kUnroll; ++i) to[word + i * blockDim.x] = held[i];
+    for (int i = 0; i < kUnroll; ++i) to[word + i * lanes] = held[i];
   }
   return word;
 }
 
-// Copies by all threads of a block, in 16-byte words where both ends allow it.
-__device__ inline void CopyBytes(std::byte* to, const std::byte* from, uint64_t bytes) {
+// Copies by a team, in 16-byte words where both ends allow it, up to kUnroll of them a lane at a time.
+template <int kUnroll = 16>
+__device__ inline void CopyBytes(std::byte* to, const std::byte* from, uint64_t bytes, const Team& team = {}) {
   const auto misalignment = (reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % 16;
   uint64_t done = 0;
   if (misalignment == 0) {
     const uint64_t words = bytes / 16;
     auto* const to_words = reinterpret_cast<uint4*>(to);
     const auto* const from_words = reinterpret_cast<const uint4*>(from);
-    uint64_t word = CopyWords<16>(to_words, from_words, threadIdx.x, words);
-    word = CopyWords<4>(to_words, from_words, word, words);
-    CopyWords<1>(to_words, from_words, word, words);
+    uint64_t word = CopyWords<kUnroll>(to_words, from_words, team.lane, words, team.lanes);
+    word = CopyWords<4>(to_words, from_words, word, words, team.lanes);
+    CopyWords<1>(to_words, from_words, word, words, team.lanes);
     done = words * 16;
   } else if (misalignment % 4 == 0) {
     const uint64_t words = bytes / 4;
-    for (uint64_t word = threadIdx.x; word < words; word += blockDim.x) {
+    for (uint64_t word = team.lane; word < words; word += team.lanes) {
       reinterpret_cast<uint32_t*>(to)[word] = reinterpret_cast<const uint32_t*>(from)[word];
     }
     done = words * 4;
   }
-  for (uint64_t at = done + threadIdx.x; at < bytes; at += blockDim.x) to[at] = from[at];
+  for (uint64_t at = done + team.lane; at < bytes; at += team.lanes) to[at] = from[at];
 }
 
 // The same for rows that lie `to_pitch` and `from_pitch` bytes apart.
@@ -303,29 +305,30 @@ __device__ inline void CopyRows(std::byte* to, uint64_t to_pitch, const std::byt
   for (uint64_t row = 0; row < rows; ++row) CopyBytes(to + row * to_pitch, from + row * from_pitch, row_bytes);
 }
 
-// What next() says in one thread, for all threads of the block; UINT32_MAX, more than there is of anything, when the
-// communicator has ended.
+// What next() says in one thread, for all of a team; UINT32_MAX, more than there is of anything, when the communicator
+// has ended.
 template <class Next>
-__device__ inline uint32_t Claim(const DeviceComm& comm, const Next& next) {
-  __shared__ uint32_t claimed;
-  __syncthreads();
-  if (threadIdx.x == 0) {
+__device__ inline uint32_t Claim(const DeviceComm& comm, const Next& next, const Team& team = {}) {
+  __shared__ uint32_t claimed[kMostTeams + 1];
+  team.Sync();
+  if (team.lane == 0) {
     Dawdle(comm);
     const bool dead = DeviceMemory::LoadRelaxed(&comm.view.local->dead) != 0;
     const uint32_t mine = next();
-    claimed = dead ? UINT32_MAX : mine;
+    claimed[team.number] = dead ? UINT32_MAX : mine;
   }
-  __syncthreads();
-  return claimed;
+  team.Sync();
+  return claimed[team.number];
 }
 
 // The next number of a direction's counter of pieces; more than there are when the communicator has ended. A closing
 // kernel counts where the opening one has not.
-__device__ inline int ClaimPiece(const DeviceComm& comm, SlabPlace place, Direction direction) {
+__device__ inline int ClaimPiece(const DeviceComm& comm, SlabPlace place, Direction direction, const Team& team = {}) {
   LocalBlock& local = *comm.view.local;
   const bool out = direction == Direction::kOut && place.part != Part::kClosing;
   uint32_t* const counter = out ? &local.moves : &local.moves_in;
-  const uint32_t claimed = Claim(comm, [=] { return DeviceMemory::AddRelaxedGpu(counter, 1u); });
+  const uint32_t claimed = Claim(
+      comm, [=] { return DeviceMemory::AddRelaxedGpu(counter, 1u); }, team);
   return static_cast<int>(claimed < INT32_MAX ? claimed : INT32_MAX);
 }
 

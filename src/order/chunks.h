@@ -32,11 +32,14 @@ constexpr uint64_t DeviceChunkBytes(uint64_t bytes) {
   return ChunkSize(bytes, smallest);
 }
 
-// The same through host memory: enough to fill PCIe both ways, half of them with each.
+// The same through host memory: enough to fill PCIe both ways. A chunk costs several trips to the far end of the link,
+// so chunks grow to 64 KiB while every block has two, and to 128 KiB where there are so many that the last ones, which
+// move one way alone, do not matter.
 inline constexpr int kMostHostStagedBlocks = 16;
 constexpr uint64_t HostStagedChunkBytes(uint64_t bytes) {
   uint64_t smallest = uint64_t{16} << 10;
   while (smallest < uint64_t{64} << 10 && smallest < bytes / (2 * kMostHostStagedBlocks)) smallest *= 2;
+  if (smallest < bytes / (32 * kMostHostStagedBlocks)) smallest = uint64_t{128} << 10;
   return ChunkSize(bytes, smallest);
 }
 

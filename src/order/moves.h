@@ -20,6 +20,7 @@ struct Move {
   MoveKind kind;
   int peer;
   int chunk;
+  int kept = -1;  // a chunk of this rank's that is brought to where the caller wants it after this; -1: none
 };
 
 // The two directions of a rank's link. What goes out waits for nobody; what comes in is waited for.
@@ -49,6 +50,19 @@ TC_HOST_DEVICE constexpr Move OutwardAt(int rank, int n_ranks, int index, const 
   return {MoveKind::kNone, rank, index};
 }
 
+// The same where what comes in has a counter of its own. What stays takes nothing of the link, so it is not left for
+// the end, when the link would be idle: number n brings chunk n of it to its place as well, after what goes out.
+template <class Pieces>
+TC_HOST_DEVICE constexpr Move OutwardKeepingAt(int rank, int n_ranks, int index, const Pieces& pieces) {
+  Move move = OutwardAt(rank, n_ranks, index, pieces);
+  const bool stays = index < pieces.own();
+  if (move.kind == MoveKind::kKeepOwn || move.kind == MoveKind::kNone) {
+    return {stays ? MoveKind::kKeepOwn : MoveKind::kNone, rank, index};
+  }
+  if (stays) move.kept = index;
+  return move;
+}
+
 // The same of what comes in.
 template <class Pieces>
 TC_HOST_DEVICE constexpr Move InwardAt(int rank, int n_ranks, int index, const Pieces& pieces) {
@@ -74,10 +88,10 @@ TC_HOST_DEVICE constexpr Move MoveAt(int rank, int n_ranks, int index, const Pie
   return outward.kind != MoveKind::kNone ? outward : InwardAt(rank, n_ranks, outward.chunk, pieces);
 }
 
-// The direction in which the block with this ticket claims first, and then the other, where each has a counter of its
-// own, so that both are busy at once. Two of three begin with what comes in: their loads wait for the far end of the
-// link, while stores are posted. The lowest ticket, which is always resident, claims all that goes out and that
-// nobody else does before it waits (P9).
+// The direction in which the block (or team of one) with this ticket claims first, and then the other, where each has a
+// counter of its own, so that both are busy at once. Two of three begin with what comes in: their loads wait for the
+// far end of the link, while stores are posted. The lowest ticket, which is always resident, claims all that goes out
+// and that nobody else does before it waits (P9).
 TC_HOST_DEVICE constexpr Direction FirstDirection(uint32_t ticket) {
   return ticket % 3 == 0 ? Direction::kOut : Direction::kIn;
 }
@@ -87,11 +101,11 @@ template <class Pieces, class Claim>
 TC_HOST_DEVICE constexpr Move NextBothWays(int rank, int n_ranks, uint32_t ticket, const Pieces& pieces,
                                            const Claim& claim) {
   const bool out_first = FirstDirection(ticket) == Direction::kOut;
-  const Move first = out_first ? OutwardAt(rank, n_ranks, claim(Direction::kOut), pieces)
+  const Move first = out_first ? OutwardKeepingAt(rank, n_ranks, claim(Direction::kOut), pieces)
                                : InwardAt(rank, n_ranks, claim(Direction::kIn), pieces);
   if (first.kind != MoveKind::kNone) return first;
   return out_first ? InwardAt(rank, n_ranks, claim(Direction::kIn), pieces)
-                   : OutwardAt(rank, n_ranks, claim(Direction::kOut), pieces);
+                   : OutwardKeepingAt(rank, n_ranks, claim(Direction::kOut), pieces);
 }
 
 // How the chunks that a rank has for all of its peers leave.

@@ -164,6 +164,12 @@ TEST(Moves, BothWaysAreClaimedOnceEachFromTwoCounters) {
         const auto found = std::find_if(left.begin(), left.end(), [&](const Move& other) { return other == move; });
         ASSERT_NE(found, left.end()) << "claimed twice, or no piece of this rank's";
         left.erase(found);
+        if (move.kept >= 0) {
+          const Move kept{MoveKind::kKeepOwn, movement.rank, move.kept};
+          const auto also = std::find_if(left.begin(), left.end(), [&](const Move& other) { return other == kept; });
+          ASSERT_NE(also, left.end()) << "kept twice, or no chunk of this rank's";
+          left.erase(also);
+        }
         const bool comes_in = move.kind == MoveKind::kArrival;
         const bool first = comes_in == (FirstDirection(ticket) == Direction::kIn);
         const bool any_of_first = std::any_of(left.begin(), left.end(), [&](const Move& other) {

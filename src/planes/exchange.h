@@ -93,14 +93,13 @@ class ExchangeSteps {
     switch (move.kind) {
       case MoveKind::kShare:
         plane_.Share(move.chunk);
-        return true;
+        return Keep(move.kept);
       case MoveKind::kPush:
         if (exchange_.pair[move.peer].to.in_rounds()) return SupplyInRounds(move.peer, move.chunk);
         plane_.Supply(move.peer, move.chunk);
-        return true;
+        return Keep(move.kept);
       case MoveKind::kKeepOwn:
-        KeepOwn(move.chunk);
-        return true;
+        return Keep(move.chunk);
       case MoveKind::kArrival:
         return Take(move.peer, move.chunk);
       case MoveKind::kReduce:
@@ -123,10 +122,12 @@ class ExchangeSteps {
   }
 
  private:
-  TC_HOST_DEVICE void KeepOwn(int chunk) const {
+  TC_HOST_DEVICE bool Keep(int chunk) const {
+    if (chunk < 0) return true;
     const ExchangePair& own = exchange_.pair[view_.rank];
     const RowRange range = own.to.range(chunk);
     block_.Copy(own.recv + range.begin, own.send + range.begin, range.end - range.begin);
+    return true;
   }
 
   TC_HOST_DEVICE bool SupplyInRounds(int consumer, int chunk) const {

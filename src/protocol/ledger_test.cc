@@ -81,7 +81,7 @@ TEST(Ledger, NobodySpinsBesideWaitUntil) {
 
 // P13: a named barrier is one that is not __syncthreads'.
 TEST(Ledger, NamesEveryNamedBarrierOfTheKernelsAndNoOther) {
-  const std::regex named("(bar|barrier)(\\.cta)?\\.(sync|arrive)[^\\n]*");
+  const std::regex named("(bar|barrier)(\\.cta)?\\.(sync|arrive|red)[^\\n]*");
   std::multiset<std::string> users;
   if (!fs::exists(fs::path(TC_SOURCE_DIR) / "src" / "cuda")) GTEST_SKIP();
   ForEachSource({"cuda"}, [&](const std::string& path, const std::string& text) {
