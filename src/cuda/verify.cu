@@ -5,6 +5,7 @@
 #include "cuda/verify.h"
 #include "protocol/election.h"
 #include "protocol/slot.h"
+#include "protocol/wait.h"
 
 namespace tc::cuda {
 namespace {
@@ -102,14 +103,10 @@ __global__ void FlagRounds(const __grid_constant__ CheckParams p) {
     __syncthreads();
     if (threadIdx.x == 0) {
       if (Elect<DeviceMemory>(p.area.Election(peer), 2)) Signal<DeviceMemory>(p.area.Flag(peer, p.area.rank), epoch);
-      const uint64_t start = DeviceMemory::NowNs();
-      const Sequence* const flag = p.area.Flag(p.area.rank, peer);
-      bool come = false;
-      while (!(come = Reached<DeviceMemory>(flag, epoch)) && DeviceMemory::NowNs() - start < p.limit_ns) {
-        DeviceMemory::Backoff(1);
-      }
-      if (!come) FindWrong(p, peer);
-      fine = come;
+      const auto come = [&] { return Reached<DeviceMemory>(p.area.Flag(p.area.rank, peer), epoch); };
+      const RankView nobody{.n_ranks = 0};  // there is no communicator yet that somebody could abort
+      fine = WaitUntil<DeviceMemory>(come, nobody, p.limit_ns) == WaitResult::kReached;
+      if (!fine) FindWrong(p, peer);
     }
     __syncthreads();
     if (!fine) return;
