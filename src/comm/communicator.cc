@@ -17,7 +17,7 @@ namespace tc {
 namespace {
 
 // Bump when the meaning of ControlBlock or of an operator's signals changes.
-constexpr int kProtocolVersion = 3;
+constexpr int kProtocolVersion = 4;
 
 // Operators' failures that are kept for a caller who asks for none.
 constexpr size_t kMostFailures = 256;
@@ -214,11 +214,12 @@ Status Communicator::MapControl() {
   const bool host_staged = shared && settings_.host_staged();
   const Memory memory = host_staged ? Memory::kHost : Memory::kDevice;  // of what peers write
   const size_t staging = shared ? settings_.workspace_bytes : 0;
+  const size_t control_bytes = ControlBytes(packet_rows());
   std::shared_ptr<Segment> control;
   std::shared_ptr<Segment> abort;
   Status allocated = backend_->Allocate(Memory::kDevice, sizeof(LocalBlock), false, &local_memory_);
   if (allocated.ok()) view_.local = reinterpret_cast<LocalBlock*>(local_memory_->base());
-  if (allocated.ok()) allocated = backend_->Allocate(memory, sizeof(ControlBlock) + staging, shared, &control);
+  if (allocated.ok()) allocated = backend_->Allocate(memory, control_bytes + staging, shared, &control);
   if (allocated.ok()) allocated = backend_->Allocate(Memory::kHost, sizeof(AbortBlock), shared, &abort);
   if (allocated.ok() && host_staged) {
     allocated = backend_->Allocate(Memory::kDevice, staging, false, &landing_memory_);
@@ -230,7 +231,7 @@ Status Communicator::MapControl() {
   TC_RETURN_IF_ERROR(ShareSegment(Memory::kHost, Status(), abort, 0, &abort_mappings_, &aborts));
   for (int peer = 0; peer < n_ranks(); ++peer) {
     view_.control[peer] = reinterpret_cast<ControlBlock*>(controls[peer]);
-    view_.workspace[peer] = controls[peer] + sizeof(ControlBlock);
+    view_.workspace[peer] = controls[peer] + control_bytes;
     view_.abort[peer] = reinterpret_cast<AbortBlock*>(aborts[peer]);
   }
   return {};
@@ -457,9 +458,14 @@ const Communicator::Counters& Communicator::Tally() {
   return counters_;
 }
 
+int Communicator::packet_rows() const {
+  return n_ranks() > 1 && backend_->sends_packets() && !settings_.host_staged() ? n_ranks() : 0;
+}
+
 uint64_t Communicator::memory_bytes() const {
   const uint64_t landing = landing_memory_ == nullptr ? 0 : landing_memory_->bytes();
-  return sizeof(ControlBlock) + sizeof(LocalBlock) + (n_ranks() == 1 ? 0 : settings_.workspace_bytes) + landing;
+  const uint64_t staging = n_ranks() == 1 ? 0 : settings_.workspace_bytes;
+  return ControlBytes(packet_rows()) + sizeof(LocalBlock) + staging + landing;
 }
 
 }  // namespace tc

@@ -38,6 +38,7 @@ class CudaBackend final : public Backend {
 
   const char* name() const override { return "cuda"; }
   int device() const override { return device_; }
+  bool sends_packets() const override { return true; }
   std::string identity() const override { return uuid_; }
   Status Meet(const std::vector<Neighbour>& ranks, std::string* apart) override;
   Status Allocate(Memory memory, size_t bytes, bool shared, std::shared_ptr<Segment>* segment) override;

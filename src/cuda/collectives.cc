@@ -35,6 +35,10 @@ class Exchanges {
 
   Status Launch(const Exchange& exchange, SlabPlace place) {
     params_.exchange = exchange;
+    if (plane_ == tcPlanePush && params_.entry.shape.op != tcOpAllToAllV) {
+      GoByPackets(&params_.exchange, comm_.n_ranks());
+    }
+    const bool by_packets = params_.exchange.packets > 0;
     params_.place = place;
     params_.comm.sends = params_.comm.receives = 0;
     int64_t pieces = 0;  // at most
@@ -48,9 +52,11 @@ class Exchanges {
     const int usual = plane_ == tcPlaneHostStaged ? kMostHostStagedBlocks : kMostGatherBlocks;
     const int wanted = comm_.settings().comm_sms > 0 ? comm_.settings().comm_sms : usual;
     const int most = std::min(wanted, backend_.MostBlocks());
+    if (by_packets) pieces = UnitCount(params_.exchange);
     const Grid grid{.kernel = ExchangeKernel(exchange, plane_),
                     .blocks = static_cast<int>(std::clamp<int64_t>(pieces, 1, most)),
-                    .threads = plane_ == tcPlaneHostStaged && !exchange.reduces ? kMostThreads : kThreads};
+                    .threads = plane_ == tcPlaneHostStaged && !exchange.reduces ? kMostThreads : kThreads,
+                    .shared_bytes = by_packets && exchange.reduces ? static_cast<int>(UnitBytes(comm_.n_ranks())) : 0};
     return backend_.Launch(stream_, grid, params_);
   }
 

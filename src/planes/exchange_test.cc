@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <barrier>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -34,6 +34,12 @@ struct RankMemory {
   std::vector<std::byte> expected;
 };
 
+// How an exchange goes. kPackets: on the push plane, by packets where it is small enough.
+enum class Way { kPush, kPull, kHostStaged, kPackets };
+constexpr tcPlane_t PlaneOf(Way way) {
+  return way == Way::kPull ? tcPlanePull : way == Way::kHostStaged ? tcPlaneHostStaged : tcPlanePush;
+}
+
 // Entries name buffers by window: 0 is every rank's send, 1 its recv.
 struct Ranks {
   explicit Ranks(int n) : memory(n) {
@@ -50,6 +56,7 @@ struct Ranks {
     return view;
   }
   std::vector<std::unique_ptr<RankMemory>> memory;
+  mutable std::atomic<int> by_packets = 0;  // exchanges
 };
 
 struct CpuBlock {
@@ -59,6 +66,7 @@ struct CpuBlock {
   const RankView& view;
   const Exchange& exchange;
   Sequence epoch;
+  std::byte* arrivals;
 
   Sequence Epoch() const { return epoch; }
   int lane() const { return 0; }
@@ -97,35 +105,53 @@ struct CpuBlock {
   bool AwaitReader(int reader) const {
     return Await([&] { return HasAcknowledged<CpuMemory>(view, reader, epoch); });
   }
+  uint32_t LoadWord(const std::byte* from, uint32_t bytes) const { return LoadBytes(from, bytes); }
+  void StoreWord(std::byte* to, uint32_t word, uint32_t bytes) const { StoreBytes(to, word, bytes); }
+  uint64_t AwaitPacket(int /*producer*/, uint32_t /*packet*/, const uint64_t* place) const {
+    uint64_t seen = 0;
+    return Await([&] { return IsPacketOf(seen = LookAtPacket<CpuMemory>(place), epoch); }) ? seen : 0;
+  }
+  std::byte* Arrivals() const { return arrivals; }
 };
 
 // What one rank does in one epoch.
 struct Part {
   Exchange exchange;
   Destination destination;
+  bool sizes_known = true;  // of all pairs, to every rank
 };
 
 template <template <class> class Plane>
-void RunBlock(const Ranks& ranks, const RankView& view, const Part& part, Sequence epoch, bool both_ways,
-              uint32_t ticket) {
-  const CpuBlock block{ranks, view, part.exchange, epoch};
-  const Plane<CpuBlock> plane(block, view, part.exchange, epoch);
-  const ExchangeSteps<CpuBlock, Plane<CpuBlock>> steps(block, plane, view, part.exchange);
-  LocalBlock& local = *view.local;
-  steps.Run(ticket, both_ways, [&](Direction direction) {
+void RunBlock(const CpuBlock& block, bool both_ways) {
+  const Plane<CpuBlock> plane(block, block.view, block.exchange, block.epoch);
+  const ExchangeSteps<CpuBlock, Plane<CpuBlock>> steps(block, plane, block.view, block.exchange);
+  LocalBlock& local = *block.view.local;
+  steps.Run(Arrive<CpuMemory>(local).ticket, both_ways, [&](Direction direction) {
     uint32_t& counter = direction == Direction::kOut ? local.moves : local.moves_in;
     return static_cast<int>(CpuMemory::AddRelaxedGpu(&counter, uint32_t{1}));
   });
 }
 
-// One epoch of all ranks, `blocks` threads each. make(rank) is that rank's part.
+void RunBlockByPackets(const CpuBlock& block, int blocks) {
+  const PacketPlane<CpuBlock> plane(block, block.view, block.exchange, block.epoch);
+  const ExchangeSteps<CpuBlock, PacketPlane<CpuBlock>> steps(block, plane, block.view, block.exchange);
+  const auto claim = [&] { return Arrive<CpuMemory>(*block.view.local).ticket; };
+  steps.RunByPackets(claim(), static_cast<uint32_t>(blocks), claim);
+}
+
+// One epoch of all ranks, at most `blocks` threads each, not equally many. make(rank) is that rank's part. By packets,
+// units have `unit_packets` of each pair.
 template <class Make>
-void RunEpoch(const Ranks& ranks, int blocks, tcPlane_t plane, const Make& make) {
+void RunEpoch(const Ranks& ranks, int blocks, Way way, uint32_t unit_packets, const Make& make) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < static_cast<int>(ranks.memory.size()); ++rank) {
     threads.emplace_back([&, rank] {
       const RankView view = ranks.view(rank);
-      const Part part = make(rank);
+      Part part = make(rank);
+      if (way == Way::kPackets && part.sizes_known) GoByPackets(&part.exchange, view.n_ranks);
+      const bool by_packets = part.exchange.packets > 0;
+      ranks.by_packets += by_packets ? 1 : 0;
+      if (by_packets) part.exchange.unit_packets = unit_packets;
       const Sequence epoch = EnterEpoch<CpuMemory>(*view.local);
       EntryRecord entry{};
       entry.shape.op = tcOpAllGather;
@@ -136,12 +162,19 @@ void RunEpoch(const Ranks& ranks, int blocks, tcPlane_t plane, const Make& make)
         ASSERT_EQ(WaitUntil<CpuMemory>(entered, view, kLimitNs), WaitResult::kReached);
       }
       std::vector<std::thread> team;
-      for (int index = 0; index < blocks; ++index) {
-        team.emplace_back([&, ticket = static_cast<uint32_t>(index)] {
-          const bool both_ways = plane == tcPlaneHostStaged;
-          plane == tcPlanePull ? RunBlock<PullPlane>(ranks, view, part, epoch, both_ways, ticket)
-                               : RunBlock<PushPlane>(ranks, view, part, epoch, both_ways, ticket);
-          LeaveEpoch<CpuMemory>(*view.local, epoch, blocks, 0);
+      const int size = 1 + (blocks - 1 + rank) % blocks;
+      for (int index = 0; index < size; ++index) {
+        team.emplace_back([&] {
+          std::vector<std::byte> arrivals(by_packets ? view.n_ranks * unit_packets * kPacketBytes : 0);
+          const CpuBlock block{ranks, view, part.exchange, epoch, arrivals.data()};
+          if (by_packets) {
+            RunBlockByPackets(block, size);
+          } else if (way == Way::kPull) {
+            RunBlock<PullPlane>(block, false);
+          } else {
+            RunBlock<PushPlane>(block, way == Way::kHostStaged);
+          }
+          LeaveEpoch<CpuMemory>(*view.local, epoch, size, 0);
         });
       }
       for (std::thread& thread : team) thread.join();
@@ -161,10 +194,11 @@ void RunEpoch(const Ranks& ranks, int blocks, tcPlane_t plane, const Make& make)
   }
 }
 
-class Exchanges : public ::testing::TestWithParam<std::tuple<tcPlane_t, int, int>> {
+class Exchanges : public ::testing::TestWithParam<std::tuple<Way, int, int>> {
  protected:
   Exchanges() : ranks_(n_ranks()) {}
-  static tcPlane_t plane() { return std::get<0>(GetParam()); }
+  static Way way() { return std::get<0>(GetParam()); }
+  static tcPlane_t plane() { return PlaneOf(way()); }
   static int n_ranks() { return std::get<1>(GetParam()); }
   static int n_blocks() { return std::get<2>(GetParam()); }
   bool push() const { return plane() != tcPlanePull; }
@@ -176,6 +210,11 @@ class Exchanges : public ::testing::TestWithParam<std::tuple<tcPlane_t, int, int
       memory->expected = memory->recv;
     }
   }
+  template <class Make>
+  void Run(const Make& make) {
+    RunEpoch(ranks_, n_blocks(), way(), 1 + random_() % 64 * 16, make);
+  }
+  void TearDown() override { EXPECT_EQ(ranks_.by_packets > 0, way() == Way::kPackets && n_ranks() > 1); }
   void Compare() {
     for (int rank = 0; rank < n_ranks(); ++rank) {
       ASSERT_TRUE(ranks_.memory[rank]->recv == ranks_.memory[rank]->expected) << "rank " << rank;
@@ -195,6 +234,10 @@ class Exchanges : public ::testing::TestWithParam<std::tuple<tcPlane_t, int, int
     }
     return shards;
   }
+  // Bytes of a pair: by packets few, and sometimes some more than can go so.
+  static uint64_t Most(uint64_t bytes) {
+    return way() == Way::kPackets ? std::min(bytes, kMostByPackets + 500) : bytes;
+  }
   uint64_t slab_bytes() const { return kWorkspace / n_ranks() / 16 * 16; }
 
   Ranks ranks_;
@@ -204,7 +247,7 @@ class Exchanges : public ::testing::TestWithParam<std::tuple<tcPlane_t, int, int
 TEST_P(Exchanges, GatherEveryBlock) {
   for (int round = 0; round < 12; ++round) {
     Fill();
-    Shards blocks = Uneven(round % 3 == 0 ? kBuffer / n_ranks() : 3000, 1);
+    Shards blocks = Uneven(round % 3 == 0 ? Most(kBuffer / n_ranks()) : 3000, 1);
     const bool in_place = round % 4 == 3;
     for (int rank = 0; rank < n_ranks(); ++rank) {
       RankMemory& memory = *ranks_.memory[rank];
@@ -215,7 +258,7 @@ TEST_P(Exchanges, GatherEveryBlock) {
     }
     for (uint64_t index = 0; index < std::max<uint64_t>(SlabCount(blocks, slab_bytes()), 1); ++index) {
       const Slab slab = SlabAt(blocks, slab_bytes(), index);
-      RunEpoch(ranks_, n_blocks(), plane(), [&](int rank) {
+      Run([&](int rank) {
         RankMemory& memory = *ranks_.memory[rank];
         std::byte* const own = memory.recv.data() + blocks.begin[rank];
         AllGatherVProblem problem{
@@ -236,7 +279,7 @@ TEST_P(Exchanges, ReduceEveryBlockInTheOrderOfTheRanks) {
     const tcDataType_t type = round % 2 == 0 ? tcFloat32 : tcBfloat16;
     const auto op = static_cast<tcRedOp_t>(round % 5);
     const size_t element = ElementBytes(type);
-    const Shards blocks = Uneven((round % 3 == 0 ? kBuffer / n_ranks() : 3000) / element, 1);
+    const Shards blocks = Uneven((round % 3 == 0 ? Most(kBuffer / n_ranks()) : 3000) / element, 1);
     const bool in_place = round % 4 == 3;
     const std::byte* sources[kMaxRanks];
     for (int rank = 0; rank < n_ranks(); ++rank) {
@@ -248,7 +291,7 @@ TEST_P(Exchanges, ReduceEveryBlockInTheOrderOfTheRanks) {
     const uint64_t slab_elements = slab_bytes() / element;
     for (uint64_t index = 0; index < std::max<uint64_t>(SlabCount(blocks, slab_elements), 1); ++index) {
       const Slab slab = SlabAt(blocks, slab_elements, index);
-      RunEpoch(ranks_, n_blocks(), plane(), [&](int rank) {
+      Run([&](int rank) {
         RankMemory& memory = *ranks_.memory[rank];
         std::byte* const own = memory.send.data() + blocks.begin[rank] * element;
         const ReduceScatterProblem problem{.send = memory.send.data(),
@@ -270,7 +313,7 @@ TEST_P(Exchanges, ReduceEveryBlockInTheOrderOfTheRanks) {
 TEST_P(Exchanges, ReduceEverythingOnEveryRankInOneShot) {
   for (int round = 0; round < 12; ++round) {
     Fill();
-    const size_t count = random_() % (slab_bytes() / 4);
+    const size_t count = random_() % (Most(slab_bytes()) / 4);
     const bool in_place = round % 2 == 1;
     const std::byte* sources[kMaxRanks];
     for (int source = 0; source < n_ranks(); ++source) {
@@ -281,7 +324,7 @@ TEST_P(Exchanges, ReduceEverythingOnEveryRankInOneShot) {
     for (auto& memory : ranks_.memory) {
       host::Reduce(tcFloat32, tcSum, sources, n_ranks(), memory->expected.data(), count);
     }
-    RunEpoch(ranks_, n_blocks(), plane(), [&](int rank) {
+    Run([&](int rank) {
       RankMemory& memory = *ranks_.memory[rank];
       const AllReduceProblem problem{
           .send = in_place ? memory.recv.data() : memory.send.data(), .recv = memory.recv.data(), .count = count};
@@ -295,7 +338,7 @@ TEST_P(Exchanges, MoveEveryPairsBlock) {
   for (int round = 0; round < 12; ++round) {
     Fill();
     const bool uneven = round % 2 == 1;
-    const uint64_t most = round % 3 == 0 ? kBuffer / n_ranks() : 3000;
+    const uint64_t most = round % 3 == 0 ? Most(kBuffer / n_ranks()) : 3000;
     const uint64_t even = random_() % most;
     std::vector<AllToAllProblem> problems(n_ranks());
     uint64_t largest = 0;
@@ -323,27 +366,58 @@ TEST_P(Exchanges, MoveEveryPairsBlock) {
     }
     if (uneven && round % 4 == 3) {  // in one epoch, in rounds; now and then through as little as there may be
       const uint64_t staging = round == 7 ? 416 : slab_bytes();
-      RunEpoch(ranks_, n_blocks(), plane(), [&](int rank) {
-        return Part{UnevenExchange(problems[rank], staging, rank, n_ranks(), plane()), Destination{}};
+      Run([&](int rank) {
+        return Part{UnevenExchange(problems[rank], staging, rank, n_ranks(), plane()), Destination{}, false};
       });
       Compare();
       continue;
     }
     for (uint64_t skipped = 0; skipped == 0 || skipped < largest; skipped += slab_bytes()) {
-      RunEpoch(ranks_, n_blocks(), plane(), [&](int rank) {
+      Run([&](int rank) {
         return Part{AllToAllExchange(problems[rank], skipped, slab_bytes(), rank, n_ranks(), plane()),
-                    uneven ? Destination{} : Named(rank, round, push() ? 1 : 0)};
+                    uneven ? Destination{} : Named(rank, round, push() ? 1 : 0), !uneven};
       });
     }
     Compare();
   }
 }
 
+// What one rank sees of pairs' sizes is enough to know whether all go by packets, and how many there are.
+TEST(Packets, AreUsedByAllRanksOrByNone) {
+  std::mt19937 random(5);
+  int used = 0;
+  for (int round = 0; round < 2000; ++round) {
+    const int n_ranks = 2 + static_cast<int>(random() % (kMaxRanks - 1));
+    Shards blocks{.n_ranks = n_ranks};
+    const uint64_t most = random() % 2 == 0 ? kMostByPackets + 4 : 40'000;
+    for (int rank = 0; rank < n_ranks; ++rank) {
+      blocks.begin[rank + 1] = blocks.begin[rank] + random() % 3 * (most / 2) + (random() % 2 == 0 ? 0 : 4);
+    }
+    const Slab slab = SlabAt(blocks, UINT64_MAX, 0);
+    const bool reduces = round % 2 == 0;
+    uint32_t packets[kMaxRanks];
+    for (int rank = 0; rank < n_ranks; ++rank) {
+      Exchange exchange = reduces ? ScatterExchange({.blocks = blocks, .type = tcInt8}, slab, rank, tcPlanePush)
+                                  : GatherExchange({.recv = &packets, .blocks = blocks}, slab, rank, tcPlanePush);
+      GoByPackets(&exchange, n_ranks);
+      packets[rank] = exchange.packets;
+      ASSERT_EQ(packets[rank], packets[0]) << "rank " << rank;
+      ASSERT_LE(packets[rank], static_cast<uint32_t>(kMostPackets));
+    }
+    used += packets[0] > 0 ? 1 : 0;
+    const bool expected = blocks.largest() <= kMostByPackets && blocks.largest() > 0;
+    ASSERT_EQ(packets[0] > 0, expected) << blocks.largest() << " bytes";
+  }
+  EXPECT_GT(used, 100);
+  EXPECT_LT(used, 1900);
+}
+
 INSTANTIATE_TEST_SUITE_P(Planes, Exchanges,
-                         ::testing::Combine(::testing::Values(tcPlanePush, tcPlanePull, tcPlaneHostStaged),
+                         ::testing::Combine(::testing::Values(Way::kPush, Way::kPull, Way::kHostStaged, Way::kPackets),
                                             ::testing::Values(1, 2, 3, 5), ::testing::Values(1, 3)),
                          [](const auto& param) {
-                           return std::string(PlaneName(std::get<0>(param.param))) + "_" +
+                           const Way way = std::get<0>(param.param);
+                           return std::string(way == Way::kPackets ? "packets" : PlaneName(PlaneOf(way))) + "_" +
                                   std::to_string(std::get<1>(param.param)) + "_" +
                                   std::to_string(std::get<2>(param.param));
                          });
