@@ -33,6 +33,8 @@ class Backend {
 
   virtual const char* name() const = 0;
   virtual int device() const = 0;
+  // Whether its operators write packets to peers whose memory they reach.
+  virtual bool sends_packets() const { return false; }
   // Which piece of hardware it is, the same from every process; empty when ranks of any process may share it.
   virtual std::string identity() const = 0;
 

@@ -17,7 +17,7 @@ namespace tc {
 namespace {
 
 // Bump when the meaning of ControlBlock or of an operator's signals changes.
-constexpr int kProtocolVersion = 3;
+constexpr int kProtocolVersion = 4;
 
 // Operators' failures that are kept for a caller who asks for none.
 constexpr size_t kMostFailures = 256;
@@ -291,7 +291,8 @@ Status Communicator::MapControl() {
   const bool shared = n_ranks() > 1;  // a lone rank has no peer, so nothing to share and nothing to stage
   const bool host_staged = shared && settings_.host_staged();
   const size_t staging = shared ? settings_.workspace_bytes : 0;
-  const size_t control_bytes = sizeof(ControlBlock) + staging;
+  const size_t slot_bytes = ControlBytes(packet_rows());
+  const size_t control_bytes = slot_bytes + staging;
   // One allocation of what lies on the device: what peers write, or, when they write to the host, where it lands; and
   // what this rank alone touches. CUDA maps no less than 2 MiB to a peer.
   const size_t before = host_staged ? staging : control_bytes;
@@ -320,7 +321,7 @@ Status Communicator::MapControl() {
   TC_RETURN_IF_ERROR(ShareSegment(Memory::kHost, Status(), abort, 0, &abort_mappings_, &aborts));
   for (int peer = 0; peer < n_ranks(); ++peer) {
     view_.control[peer] = reinterpret_cast<ControlBlock*>(controls[peer]);
-    view_.workspace[peer] = controls[peer] + sizeof(ControlBlock);
+    view_.workspace[peer] = controls[peer] + slot_bytes;
     view_.abort[peer] = reinterpret_cast<AbortBlock*>(aborts[peer]);
   }
   return {};
@@ -545,6 +546,10 @@ std::string Communicator::last_error() const {
 const Communicator::Counters& Communicator::Tally() {
   backend_->Tally(*this);
   return counters_;
+}
+
+int Communicator::packet_rows() const {
+  return n_ranks() > 1 && backend_->sends_packets() && !settings_.host_staged() ? n_ranks() : 0;
 }
 
 uint64_t Communicator::memory_bytes() const { return reserved_bytes_ + backend_->memory_bytes(); }

@@ -142,6 +142,8 @@ class Communicator {
  private:
   Communicator(const CommSettings& settings, std::unique_ptr<Backend> backend);
   void SayGoodbye();
+  // Ranks that may write packets here.
+  int packet_rows() const;
   // Notes what ended the communicator: true for the first.
   bool Fail(const Status& status);
   // The first time: tells the peers by an abort word, 0 for none, and stops what is queued.

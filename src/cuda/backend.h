@@ -45,6 +45,7 @@ class CudaBackend final : public Backend {
 
   const char* name() const override { return "cuda"; }
   int device() const override { return device_; }
+  bool sends_packets() const override { return true; }
   std::string identity() const override { return uuid_; }
   Status Meet(const std::vector<Neighbour>& ranks, std::string* apart) override;
   uint32_t planes() const override { return 1u << tcPlanePush | 1u << tcPlanePull | 1u << tcPlaneCopyEngine; }

@@ -40,6 +40,9 @@ class Exchanges {
 
   Status Launch(const Exchange& exchange, SlabPlace place) {
     params_.exchange = exchange;
+    if (plane_ == tcPlanePush && params_.entry.shape.op != tcOpAllToAllV) {
+      GoByPackets(&params_.exchange, comm_.n_ranks());
+    }
     params_.place = place;
     params_.comm.sends = params_.comm.receives = 0;
     for (int peer = 0; peer < comm_.n_ranks(); ++peer) {
@@ -49,7 +52,7 @@ class Exchanges {
     }
     // A lone rank fetches nothing.
     if (plane_ == tcPlaneCopyEngine && comm_.n_ranks() > 1) return LaunchAroundCopies();
-    return backend_.Launch(stream_, GridFor(exchange), params_);
+    return backend_.Launch(stream_, GridFor(params_.exchange), params_);
   }
 
  private:
@@ -80,9 +83,12 @@ class Exchanges {
     const int usual = plane_ == tcPlaneHostStaged ? kMostHostStagedBlocks : kMostGatherBlocks;
     const int wanted = comm_.settings().comm_sms > 0 ? comm_.settings().comm_sms : usual;
     const int most = std::min(wanted, backend_.MostBlocks());
-    return {.kernel = ExchangeKernel(exchange, plane_),
-            .blocks = static_cast<int>(std::clamp<int64_t>(pieces, 1, most)),
-            .threads = plane_ == tcPlaneHostStaged && !exchange.reduces ? kMostThreads : kThreads};
+    if (exchange.packets > 0) pieces = UnitCount(exchange);
+    return {
+        .kernel = ExchangeKernel(exchange, plane_),
+        .blocks = static_cast<int>(std::clamp<int64_t>(pieces, 1, most)),
+        .threads = plane_ == tcPlaneHostStaged && !exchange.reduces ? kMostThreads : kThreads,
+        .shared_bytes = exchange.packets > 0 && exchange.reduces ? static_cast<int>(UnitBytes(comm_.n_ranks())) : 0};
   }
 
   CudaBackend& backend_;

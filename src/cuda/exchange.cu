@@ -101,6 +101,42 @@ __device__ __noinline__ void ReduceChunk(const std::byte* const* sources, int n_
   });
 }
 
+// Apart, so that what usually runs is short: a kernel of a few microseconds waits for its instructions, too.
+__device__ __noinline__ uint32_t LoadOddWord(const std::byte* from, uint32_t bytes) { return LoadBytes(from, bytes); }
+__device__ __noinline__ void StoreOddWord(std::byte* to, uint32_t word, uint32_t bytes) { StoreBytes(to, word, bytes); }
+
+// Waits in one thread for a slot of this rank's. False: the communicator has ended, by a stall, which is told, or
+// otherwise. seen(): the epoch that the slot has come to.
+template <class Ready, class Seen>
+__device__ inline bool AwaitSlot(const ExchangeParams& p, Sequence epoch, const Ready& ready, Stall stall,
+                                 const Seen& seen) {
+  const RankView& view = p.comm.view;
+  const auto over = [&] { return ready() || DeviceMemory::LoadAcquireGpu(&view.local->dead) != 0; };
+  const WaitResult result = WaitUntil<DeviceMemory>(over, view, p.comm.timeout_ns);
+  if (result == WaitResult::kReached) return ready();
+  stall.shape = p.entry.shape;
+  stall.epoch = epoch;
+  stall.seen = seen();
+  ReportStall(p.comm, result, stall);
+  return false;
+}
+
+// The packet of `epoch` in a place; 0: the communicator has ended. Apart, since a block seldom has to come here.
+__device__ __noinline__ uint64_t AwaitPacket(const ExchangeParams& p, Sequence epoch, int producer, uint32_t packet,
+                                             const uint64_t* place) {
+  const uint64_t begin = packet * kPacketBytes;
+  const uint64_t left = p.exchange.pair[producer].from.bytes - begin;
+  const Stall stall{.peer = producer,
+                    .first_unit = static_cast<int64_t>(p.exchange.first + begin),
+                    .last_unit = static_cast<int64_t>(p.exchange.first + begin + min(left, kPacketBytes)) - 1};
+  uint64_t seen = 0;
+  const auto come = [&] {
+    if (!IsPacketOf(seen, epoch)) seen = LookAtPacket<DeviceMemory>(place);
+    return IsPacketOf(seen, epoch);
+  };
+  return AwaitSlot(p, epoch, come, stall, [&] { return PacketEpoch(seen, epoch); }) ? seen : 0;
+}
+
 // A team of a block's threads, for planes/exchange.h. Element: what the exchange reduces, where all of a block are one
 // team; void: it does not.
 template <class Element>
@@ -165,19 +201,30 @@ struct ThreadBlock {
     return Await(read, {.peer = reader, .acknowledgement = true}, &view.own().acknowledgement[reader].epoch);
   }
 
-  // Waits in one thread for a slot of this rank's. False: the communicator has ended, by a stall, which is told, or
-  // otherwise.
+  // The same for a word of rounds, or of an epoch.
   template <class Ready>
-  __device__ bool Await(const Ready& ready, Stall stall, const Sequence* slot, int epoch_shift = 0) const {
-    const RankView& view = p.comm.view;
-    const auto over = [&] { return ready() || DeviceMemory::LoadAcquireGpu(&view.local->dead) != 0; };
-    const WaitResult result = WaitUntil<DeviceMemory>(over, view, p.comm.timeout_ns);
-    if (result == WaitResult::kReached) return ready();
-    stall.shape = p.entry.shape;
-    stall.epoch = epoch;
-    stall.seen = DeviceMemory::LoadRelaxed(slot) >> epoch_shift;
-    ReportStall(p.comm, result, stall);
-    return false;
+  __device__ bool Await(const Ready& ready, const Stall& stall, const Sequence* slot, int epoch_shift = 0) const {
+    return AwaitSlot(p, epoch, ready, stall, [&] { return DeviceMemory::LoadRelaxed(slot) >> epoch_shift; });
+  }
+
+  __device__ uint32_t LoadWord(const std::byte* from, uint32_t bytes) const {
+    const bool whole = bytes == 4 && reinterpret_cast<uintptr_t>(from) % 4 == 0;
+    return whole ? *reinterpret_cast<const uint32_t*>(from) : LoadOddWord(from, bytes);
+  }
+  __device__ void StoreWord(std::byte* to, uint32_t word, uint32_t bytes) const {
+    const bool whole = bytes == 4 && reinterpret_cast<uintptr_t>(to) % 4 == 0;
+    if (whole) {
+      *reinterpret_cast<uint32_t*>(to) = word;
+    } else {
+      StoreOddWord(to, word, bytes);
+    }
+  }
+  __device__ uint64_t AwaitPacket(int producer, uint32_t packet, const uint64_t* place) const {
+    return cuda::AwaitPacket(p, epoch, producer, packet, place);
+  }
+  __device__ std::byte* Arrivals() const {
+    extern __shared__ uint4 arrivals[];
+    return reinterpret_cast<std::byte*>(arrivals);
   }
 };
 
@@ -190,11 +237,17 @@ __global__ __launch_bounds__(std::is_void_v<Element>
   if (entered.verdict == Verdict::kGo) {
     const int teams = std::is_void_v<Element> && p.comm.host_staged ? kMostTeams : 1;
     const Block block{p, entered.epoch, TeamOf(teams)};
-    const Plane<Block> plane(block, p.comm.view, p.exchange, entered.epoch);
-    const ExchangeSteps<Block, Plane<Block>> steps(block, plane, p.comm.view, p.exchange);
-    const uint32_t ticket = entered.ticket * teams + (teams > 1 ? block.team.number - 1 : 0);
-    steps.Run(ticket, p.comm.host_staged,
-              [&](Direction direction) { return ClaimPiece(p.comm, p.place, direction, block.team); });
+    if (std::is_same_v<Plane<Block>, PushPlane<Block>> && p.exchange.packets > 0) {
+      const PacketPlane<Block> plane(block, p.comm.view, p.exchange, entered.epoch);
+      const ExchangeSteps<Block, PacketPlane<Block>> steps(block, plane, p.comm.view, p.exchange);
+      steps.RunByPackets(entered.ticket, gridDim.x, [&] { return ClaimTicket(p.comm); });
+    } else {
+      const Plane<Block> plane(block, p.comm.view, p.exchange, entered.epoch);
+      const ExchangeSteps<Block, Plane<Block>> steps(block, plane, p.comm.view, p.exchange);
+      const uint32_t ticket = entered.ticket * teams + (teams > 1 ? block.team.number - 1 : 0);
+      steps.Run(ticket, p.comm.host_staged,
+                [&](Direction direction) { return ClaimPiece(p.comm, p.place, direction, block.team); });
+    }
   }
   LeaveOperator(p.comm, entered, p.place);
 }

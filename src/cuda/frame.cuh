@@ -10,6 +10,7 @@
 #include "order/moves.h"
 #include "protocol/entry.h"
 #include "protocol/epoch.h"
+#include "protocol/packet.h"
 #include "protocol/wait.h"
 #include "protocol/watermark.h"
 
@@ -127,6 +128,10 @@ __device__ inline Verdict Meet(const DeviceComm& comm, const Entry& mine, Sequen
   const RankView& view = comm.view;
   const int peer = threadIdx.x;
   const bool is_peer = peer < view.n_ranks;
+  if (ScrubIsDue(epoch) && view.n_ranks > 1 && !comm.host_staged) {  // else there are no packets
+    ScrubPackets<DeviceMemory>(view, epoch, kMostPackets, peer, 32);
+    __syncwarp();
+  }
   if (is_peer) PublishEntry<DeviceMemory>(view, peer, epoch, mine);
   WaitResult result = WaitResult::kReached;
   bool bare = true;
@@ -319,6 +324,12 @@ __device__ inline uint32_t Claim(const DeviceComm& comm, const Next& next, const
   }
   team.Sync();
   return claimed[team.number];
+}
+
+// The next ticket of this grid, after those with which its blocks arrived; more than there are units of anything when
+// the communicator has ended.
+__device__ inline uint32_t ClaimTicket(const DeviceComm& comm) {
+  return Claim(comm, [&] { return Arrive<DeviceMemory>(*comm.view.local).ticket; });
 }
 
 // The next number of a direction's counter of pieces; more than there are when the communicator has ended. A closing

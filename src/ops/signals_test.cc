@@ -1,7 +1,7 @@
 // What operators leave in the memory through which ranks talk: after each of many, one after the other, every
-// watermark, entry epoch, counter and gate of every rank's ControlBlock and LocalBlock is compared with the table of
-// signals. A watermark that was raised holds exactly the epoch, any other what it held before, so nobody writes a slot
-// that is another's (P1).
+// watermark, entry epoch, packet, counter and gate of every rank's ControlBlock and LocalBlock is compared with the
+// table of signals. A watermark that was raised holds exactly the epoch, any other what it held before, so nobody
+// writes a slot that is another's (P1).
 //
 // How often a watermark is raised cannot be seen in it. The host backend counts the bytes of each push, and each push
 // ends with one signal: with every watermark of the table raised, and the bytes of the table pushed, each was raised
@@ -24,6 +24,7 @@
 #include "plan/plan.h"
 #include "protocol/entry.h"
 #include "protocol/epoch.h"
+#include "protocol/packet.h"
 
 namespace tc {
 namespace {
@@ -32,8 +33,13 @@ constexpr int kOperators = 64;
 constexpr size_t kBufferBytes = size_t{2} << 20;
 constexpr size_t kMostCols = 64;
 constexpr size_t kMostDepth = 40;
+// Soon places of packets are scrubbed, of which all hold packets of a later epoch.
+constexpr Sequence kStart = kScrubPeriod - 10;
+constexpr Sequence kLater = kScrubPeriod + 20;
 
 tcPlane_t UsualPlane() { return HostStaged() ? tcPlaneHostStaged : tcPlanePush; }
+
+bool HavePackets(int n_ranks) { return OnGpu() && !HostStaged() && n_ranks > 1; }
 
 enum class Gathered { kNowhere, kPlain, kWindow };
 
@@ -144,12 +150,23 @@ Operator Draw(std::mt19937& random, int n_ranks, int number) {
 // What one rank's ControlBlock and LocalBlock must hold, by the table.
 class Expected {
  public:
-  Expected(int rank, int n_ranks) : rank_(rank), n_ranks_(n_ranks), watermark_(kMaxRanks) {}
+  Expected(int rank, int n_ranks)
+      : rank_(rank), n_ranks_(n_ranks), watermark_(kMaxRanks), packets_(HavePackets(n_ranks) ? n_ranks : 0) {
+    for (PacketRow& row : packets_) {
+      for (const Sequence parity : {0, 1}) std::fill_n(row.half[parity], kMostPackets, MakePacket(kLater + parity, 7));
+    }
+  }
+
+  // By writer; empty where there are none.
+  const std::vector<PacketRow>& packets() const { return packets_; }
 
   // An epoch that only meets. `bare`: so many of the first ranks enter without a record.
   void Meet(int bare = 0) {
     ++epoch_;
     for (int writer = 0; writer < n_ranks_; ++writer) entry_[writer][epoch_ % 2] = EntryWord(epoch_, writer < bare);
+    for (PacketRow& row : packets_) {
+      if (ScrubIsDue(epoch_)) std::fill_n(row.half[(epoch_ - 1) % 2], kMostPackets, uint64_t{0});
+    }
   }
 
   // One that gathers units of `unit_bytes` each.
@@ -170,14 +187,19 @@ class Expected {
     }
   }
 
-  // One in which `from` moves bytes(from, to) to `to`.
+  // One in which `from` moves bytes(from, to), all zeros, to `to`. `may_be_packets`: if there are few.
   template <class Bytes>
-  void Move(const Bytes& bytes) {
+  void Move(const Bytes& bytes, bool may_be_packets) {
     Meet();
+    const bool by_packets = may_be_packets && !packets_.empty() && MostOfPair(bytes) <= kMostByPackets;
     for (int peer = 0; peer < n_ranks_; ++peer) {
       if (peer == rank_) continue;
       const uint64_t arriving = bytes(peer, rank_);
-      for (int chunk = 0; chunk < PairChunkCount(arriving); ++chunk) watermark_[peer][chunk] = epoch_;
+      if (by_packets) {
+        std::fill_n(packets_[peer].half[epoch_ % 2], (arriving + 3) / 4, MakePacket(epoch_, 0));
+      } else {
+        for (int chunk = 0; chunk < PairChunkCount(arriving); ++chunk) watermark_[peer][chunk] = epoch_;
+      }
       received_ += arriving;
       sent_ += bytes(rank_, peer);
     }
@@ -202,6 +224,14 @@ class Expected {
             << "rank " << rank_ << ", entry of rank " << writer;
       }
     }
+    for (size_t writer = 0; writer < packets_.size(); ++writer) {
+      for (int i = 0; i < kMostPackets; ++i) {
+        for (int half = 0; half < 2; ++half) {
+          ASSERT_EQ(seen.packets[writer].half[half][i], packets_[writer].half[half][i])
+              << "rank " << rank_ << ", packet " << i << " of rank " << writer << ", half " << half;
+        }
+      }
+    }
     CompareLocal(local);
   }
 
@@ -222,11 +252,21 @@ class Expected {
     for (int gate = 0; gate < kMaxRowBlocks; ++gate) ASSERT_EQ(local.gate[gate], 0u) << "gate " << gate;
   }
 
+  template <class Bytes>
+  uint64_t MostOfPair(const Bytes& bytes) const {
+    uint64_t most = 0;
+    for (int from = 0; from < n_ranks_; ++from) {
+      for (int to = 0; to < n_ranks_; ++to) most = std::max<uint64_t>(most, from == to ? 0 : bytes(from, to));
+    }
+    return most;
+  }
+
   const int rank_;
   const int n_ranks_;
-  Sequence epoch_ = 0;
+  Sequence epoch_ = kStart;
   std::array<std::array<Sequence, 2>, kMaxRanks> entry_{};   // by writer
   std::vector<std::array<Sequence, kMaxChunks>> watermark_;  // by producer
+  std::vector<PacketRow> packets_;                           // by writer
   uint64_t sent_ = 0;
   uint64_t received_ = 0;
 };
@@ -253,6 +293,10 @@ class Rank {
     Allocations::Instance().Add(std::move(segment));
     EXPECT_TRUE(comm.Register(Status(), window_, kBufferBytes, &registered_).ok());
     EXPECT_TRUE(comm.backend().CreateStream(&stream_).ok());
+    const uint64_t arrivals = kStart << kArrivalBits;
+    CopyAny(&comm.view().local->arrivals, &arrivals, sizeof(arrivals));
+    const std::vector<PacketRow>& packets = expected_.packets();
+    if (!packets.empty()) CopyAny(comm.view().own().packets, packets.data(), packets.size() * sizeof(PacketRow));
   }
   ~Rank() {
     EXPECT_TRUE(comm_.backend().DestroyStream(stream_).ok());
@@ -276,7 +320,7 @@ class Rank {
       EXPECT_TRUE(comm_.backend().SynchronizeStream(stream_).ok());
       EXPECT_TRUE(comm_.fatal().ok()) << comm_.fatal().sentence();
       meet_.arrive_and_wait();
-      CopyAny(seen_.get(), &comm_.view().own(), sizeof(ControlBlock));
+      CopyAny(seen_.get(), &comm_.view().own(), ControlBytes(static_cast<int>(expected_.packets().size())));
       CopyAny(local_.get(), comm_.view().local, sizeof(LocalBlock));
       SCOPED_TRACE(testing::Message() << "operator " << number << " of " << comm_.n_ranks() << " ranks");
       expected_.Compare(*seen_, *local_);
@@ -358,18 +402,19 @@ class Rank {
     const size_t unit = reduces ? 4 : 1;
     const Shards shards = drawn.op == tcOpAllReduce ? EvenShards(drawn.rows[0], comm_.n_ranks())
                                                     : GivenShards(drawn.rows.data(), comm_.n_ranks());
-    if (drawn.one_shot) return expected_.Move([&](int, int) { return drawn.rows[0] * unit; });
     const bool all_to_all = drawn.op == tcOpAllToAllV;
+    const auto move = [&](const auto& bytes) { expected_.Move(bytes, drawn.plane == tcPlanePush && !all_to_all); };
+    if (drawn.one_shot) return move([&](int, int) { return drawn.rows[0] * unit; });
     if (all_to_all && !OnGpu()) expected_.Tell();
     // All ranks' rows are pairs' in an all-to-all, so the largest is the same.
     for (uint64_t index = 0; index < std::max<uint64_t>(SlabCount(shards, drawn.slab / unit), 1); ++index) {
       const auto part = [&](uint64_t whole) {
         return std::min(drawn.slab / unit, whole - std::min(whole, index * (drawn.slab / unit))) * unit;
       };
-      if (reduces) expected_.Move([&](int, int to) { return part(shards.rows(to)); });
-      if (all_to_all) expected_.Move([&](int from, int to) { return part(PairBytes(drawn, from, to)); });
-      if (!reduces && !all_to_all) expected_.Move([&](int from, int) { return part(shards.rows(from)); });
-      if (drawn.op == tcOpAllReduce) expected_.Move([&](int from, int) { return part(shards.rows(from)); });
+      if (reduces) move([&](int, int to) { return part(shards.rows(to)); });
+      if (all_to_all) move([&](int from, int to) { return part(PairBytes(drawn, from, to)); });
+      if (!reduces && !all_to_all) move([&](int from, int) { return part(shards.rows(from)); });
+      if (drawn.op == tcOpAllReduce) move([&](int from, int) { return part(shards.rows(from)); });
     }
   }
 
@@ -385,6 +430,8 @@ class Rank {
         expected_.Meet();
       } else if (gemm) {
         expected_.Gather({slab.packed, ChunkRows(slab.packed.largest())}, drawn.k * 4);
+      } else if (HavePackets(comm_.n_ranks()) && slab.packed.largest() <= kMostByPackets) {
+        expected_.Move([&](int from, int) { return slab.packed.rows(from); }, true);
       } else {
         expected_.Gather({slab.packed, ChunkBytes(slab.packed.largest())}, 1);
       }

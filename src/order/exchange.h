@@ -38,6 +38,9 @@ struct Exchange {
   bool reduces = false;   // what comes is reduced in the order of the ranks, else it goes to where it belongs
   bool in_units = false;  // each chunk is shared, awaited and reduced as one piece
   int rounds = 1;         // of the pair that needs most
+  // By packets (planes/packets.h): those of the pair that has most, and of a pair in a unit. 0: not by packets.
+  uint32_t packets = 0;
+  uint32_t unit_packets = 0;
   tcDataType_t type = tcInt8;
   tcRedOp_t op = tcSum;
 };
@@ -170,6 +173,34 @@ inline Exchange AllToAllExchange(const AllToAllProblem& problem, uint64_t skippe
                            .direct = (push ? problem.blocks.place[rank] : problem.send_place[rank]) + skipped};
   }
   return exchange;
+}
+
+inline constexpr uint64_t kPacketBytes = 4;                              // of data
+inline constexpr uint64_t kMostByPackets = kMostPackets * kPacketBytes;  // of a pair
+
+// Of a pair in a unit, which a block moves at a time: two or three for each of its threads, but of many peers more, so
+// that there are no more units than usually blocks.
+constexpr uint32_t UnitPackets(int n_ranks) {
+  uint32_t packets = 512;
+  while (packets > kMostPackets / kMostGatherBlocks && packets * static_cast<uint32_t>(n_ranks - 1) > 768) packets /= 2;
+  return packets;
+}
+TC_HOST_DEVICE constexpr uint32_t UnitCount(const Exchange& exchange) {
+  return (exchange.packets + exchange.unit_packets - 1) / exchange.unit_packets;
+}
+// What a unit brings to a rank, where it is kept until it is reduced.
+constexpr size_t UnitBytes(int n_ranks) { return n_ranks * UnitPackets(n_ranks) * kPacketBytes; }
+
+// Lets an exchange of the push plane go by packets, if no pair of any ranks moves more than they may. All ranks must
+// know all pairs' bytes, as in every collective but tcAllToAllV: they find the same.
+inline void GoByPackets(Exchange* exchange, int n_ranks) {
+  uint64_t most = 0;
+  for (int peer = 0; peer < n_ranks; ++peer) {
+    most = std::max({most, exchange->pair[peer].to.bytes, exchange->pair[peer].from.bytes});
+  }
+  if (n_ranks == 1 || most > kMostByPackets) return;
+  exchange->packets = static_cast<uint32_t>((most + kPacketBytes - 1) / kPacketBytes);
+  exchange->unit_packets = UnitPackets(n_ranks);
 }
 
 }  // namespace tc

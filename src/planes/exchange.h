@@ -18,6 +18,7 @@
 #pragma once
 
 #include "order/moves.h"
+#include "planes/packets.h"
 #include "planes/pull.h"
 #include "planes/push.h"
 #include "protocol/election.h"
@@ -74,6 +75,16 @@ class ExchangeSteps {
     }
   }
 
+  // The same by packets: a unit at a time, which goes to all peers before this block polls for theirs. `ticket` is the
+  // block's own and the number of its unit. Where blocks are fewer than units, claim() is a next ticket, from the same
+  // counter: so ranks claim units in one order, however few blocks each has, and it ends for the reason given at
+  // CarryOutUnit. Between two units claim() is a barrier of the block's threads.
+  template <class Claim>
+  TC_HOST_DEVICE void RunByPackets(uint32_t ticket, uint32_t blocks, const Claim& claim) const {
+    const uint32_t units = UnitCount(exchange_);
+    for (uint32_t unit = ticket; unit < units && CarryOutByPackets(unit) && units > blocks;) unit = claim();
+  }
+
   TC_HOST_DEVICE ExchangePieces<Plane> pieces() const { return {exchange_, plane_, view_.rank, view_.n_ranks}; }
 
   // Piece number `index` of an exchange in rounds: one round after the other, each as MoveAt orders it.
@@ -127,6 +138,22 @@ class ExchangeSteps {
     const ExchangePair& own = exchange_.pair[view_.rank];
     const RowRange range = own.to.range(chunk);
     block_.Copy(own.recv + range.begin, own.send + range.begin, range.end - range.begin);
+    return true;
+  }
+
+  TC_HOST_DEVICE bool CarryOutByPackets(uint32_t unit) const {
+    plane_.Send(unit);
+    const ExchangePair& own = exchange_.pair[view_.rank];
+    const RowRange kept = plane_.SliceOf(own.to.bytes, unit);
+    if (kept.begin < kept.end) block_.Copy(own.recv + kept.begin, own.send + kept.begin, kept.end - kept.begin);
+    block_.Pause();
+    if (!block_.All(plane_.Take(unit))) return false;
+    if (!exchange_.reduces) return true;
+    // All threads' packets have gone and come: a result in place overwrites nothing that is needed.
+    const RowRange range = plane_.SliceOf(own.from.bytes, unit);
+    if (range.begin == range.end) return true;
+    const auto source = [&](int rank) { return rank == view_.rank ? own.send + range.begin : plane_.Arrived(rank); };
+    block_.Reduce(source, own.recv + range.begin, range.end - range.begin);
     return true;
   }
 

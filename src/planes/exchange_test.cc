@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <barrier>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -35,6 +35,13 @@ struct RankMemory {
   std::vector<std::byte> expected;
 };
 
+// How an exchange goes. kPackets: on the push plane, by packets where it is small enough.
+enum class Way { kPush, kPull, kCopyEngine, kHostStaged, kPackets };
+constexpr tcPlane_t PlaneOf(Way way) {
+  constexpr tcPlane_t kPlanes[] = {tcPlanePush, tcPlanePull, tcPlaneCopyEngine, tcPlaneHostStaged, tcPlanePush};
+  return kPlanes[static_cast<int>(way)];
+}
+
 // Entries name buffers by window: 0 is every rank's send, 1 its recv.
 struct Ranks {
   explicit Ranks(int n) : memory(n) {
@@ -51,6 +58,7 @@ struct Ranks {
     return view;
   }
   std::vector<std::unique_ptr<RankMemory>> memory;
+  mutable std::atomic<int> by_packets = 0;  // exchanges
 };
 
 struct CpuBlock {
@@ -60,6 +68,7 @@ struct CpuBlock {
   const RankView& view;
   const Exchange& exchange;
   Sequence epoch;
+  std::byte* arrivals;
 
   Sequence Epoch() const { return epoch; }
   int lane() const { return 0; }
@@ -98,38 +107,60 @@ struct CpuBlock {
   bool AwaitReader(int reader) const {
     return Await([&] { return HasAcknowledged<CpuMemory>(view, reader, epoch); });
   }
+  uint32_t LoadWord(const std::byte* from, uint32_t bytes) const { return LoadBytes(from, bytes); }
+  void StoreWord(std::byte* to, uint32_t word, uint32_t bytes) const { StoreBytes(to, word, bytes); }
+  uint64_t AwaitPacket(int /*producer*/, uint32_t /*packet*/, const uint64_t* place) const {
+    uint64_t seen = 0;
+    return Await([&] { return IsPacketOf(seen = LookAtPacket<CpuMemory>(place), epoch); }) ? seen : 0;
+  }
+  std::byte* Arrivals() const { return arrivals; }
 };
 
 // What one rank does in one epoch.
 struct Part {
   Exchange exchange;
   Destination destination;
+  bool sizes_known = true;  // of all pairs, to every rank
 };
 
 enum class Kernel { kWhole, kOpening, kClosing };
 
 template <template <class> class Plane>
-void RunBlock(const Ranks& ranks, const RankView& view, const Exchange& exchange, Sequence epoch, bool both_ways,
-              Kernel kernel, uint32_t ticket) {
-  const CpuBlock block{ranks, view, exchange, epoch};
-  const Plane<CpuBlock> plane(block, view, exchange, epoch);
-  const ExchangeSteps<CpuBlock, Plane<CpuBlock>> steps(block, plane, view, exchange);
-  LocalBlock& local = *view.local;
+void RunBlock(const CpuBlock& block, bool both_ways, Kernel kernel) {
+  const Plane<CpuBlock> plane(block, block.view, block.exchange, block.epoch);
+  const ExchangeSteps<CpuBlock, Plane<CpuBlock>> steps(block, plane, block.view, block.exchange);
+  LocalBlock& local = *block.view.local;
+  const uint32_t ticket = kernel == Kernel::kClosing ? 0 : Arrive<CpuMemory>(local).ticket;
   steps.Run(ticket, both_ways, [&](Direction direction) {
     uint32_t& counter = direction == Direction::kOut && kernel != Kernel::kClosing ? local.moves : local.moves_in;
     return static_cast<int>(CpuMemory::AddRelaxedGpu(&counter, uint32_t{1}));
   });
 }
 
+void RunBlockByPackets(const CpuBlock& block, int blocks) {
+  const PacketPlane<CpuBlock> plane(block, block.view, block.exchange, block.epoch);
+  const ExchangeSteps<CpuBlock, PacketPlane<CpuBlock>> steps(block, plane, block.view, block.exchange);
+  const auto claim = [&] { return Arrive<CpuMemory>(*block.view.local).ticket; };
+  steps.RunByPackets(claim(), static_cast<uint32_t>(blocks), claim);
+}
+
 // All blocks of a rank's kernel. It ends when they have.
-void RunKernel(const Ranks& ranks, const RankView& view, const Exchange& exchange, Sequence epoch, int blocks,
-               tcPlane_t plane, Kernel kernel) {
+void RunKernel(const Ranks& ranks, const RankView& view, const Exchange& exchange, Sequence epoch, int blocks, Way way,
+               Kernel kernel = Kernel::kWhole) {
   std::vector<std::thread> team;
   for (int index = 0; index < blocks; ++index) {
-    team.emplace_back([&, ticket = static_cast<uint32_t>(index)] {
-      const auto run = Pushes(plane) ? &RunBlock<PushPlane> : &RunBlock<PullPlane>;
-      run(ranks, view, exchange, epoch, plane == tcPlaneHostStaged, kernel, ticket);
-      if (kernel != Kernel::kOpening) LeaveEpoch<CpuMemory>(*view.local, epoch, blocks, 0);
+    team.emplace_back([&] {
+      const bool by_packets = exchange.packets > 0;
+      std::vector<std::byte> arrivals(by_packets ? view.n_ranks * exchange.unit_packets * kPacketBytes : 0);
+      const CpuBlock block{ranks, view, exchange, epoch, arrivals.data()};
+      if (by_packets) {
+        RunBlockByPackets(block, blocks);
+      } else if (Pushes(PlaneOf(way))) {
+        RunBlock<PushPlane>(block, way == Way::kHostStaged, kernel);
+      } else {
+        RunBlock<PullPlane>(block, false, kernel);
+      }
+      if (kernel != Kernel::kOpening) LeaveEpoch<CpuMemory>(*view.local, epoch, static_cast<uint32_t>(blocks), 0);
     });
   }
   for (std::thread& thread : team) thread.join();
@@ -138,24 +169,29 @@ void RunKernel(const Ranks& ranks, const RankView& view, const Exchange& exchang
 void RunAroundCopies(const Ranks& ranks, const RankView& view, const Exchange& exchange, Sequence epoch, int blocks) {
   std::byte* const workspace = view.workspace[view.rank];
   const FetchedExchange parts = InThreeParts(exchange, workspace, kWorkspace, view.rank, view.n_ranks);
-  RunKernel(ranks, view, parts.opening, epoch, blocks, tcPlaneCopyEngine, Kernel::kOpening);
+  RunKernel(ranks, view, parts.opening, epoch, blocks, Way::kCopyEngine, Kernel::kOpening);
   for (int i = 0; i < parts.fetches; ++i) {
     const Fetch& fetch = parts.fetch[i];
     ASSERT_LE(fetch.from + fetch.bytes, FetchedHalf(kWorkspace));
     ASSERT_LE(fetch.to + fetch.bytes, kWorkspace);
     std::memcpy(workspace + fetch.to, view.workspace[fetch.producer] + fetch.from, fetch.bytes);
   }
-  RunKernel(ranks, view, parts.closing, epoch, blocks, tcPlaneCopyEngine, Kernel::kClosing);
+  RunKernel(ranks, view, parts.closing, epoch, blocks, Way::kCopyEngine, Kernel::kClosing);
 }
 
-// One epoch of all ranks, `blocks` threads each. make(rank) is that rank's part.
+// One epoch of all ranks, at most `blocks` threads each, not equally many. make(rank) is that rank's part. By packets,
+// units have `unit_packets` of each pair.
 template <class Make>
-void RunEpoch(const Ranks& ranks, int blocks, tcPlane_t plane, const Make& make) {
+void RunEpoch(const Ranks& ranks, int blocks, Way way, uint32_t unit_packets, const Make& make) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < static_cast<int>(ranks.memory.size()); ++rank) {
     threads.emplace_back([&, rank] {
       const RankView view = ranks.view(rank);
-      const Part part = make(rank);
+      Part part = make(rank);
+      if (way == Way::kPackets && part.sizes_known) GoByPackets(&part.exchange, view.n_ranks);
+      const bool by_packets = part.exchange.packets > 0;
+      ranks.by_packets += by_packets ? 1 : 0;
+      if (by_packets) part.exchange.unit_packets = unit_packets;
       const Sequence epoch = EnterEpoch<CpuMemory>(*view.local);
       EntryRecord entry{};
       entry.shape.op = tcOpAllGather;
@@ -165,10 +201,11 @@ void RunEpoch(const Ranks& ranks, int blocks, tcPlane_t plane, const Make& make)
         const auto entered = [&] { return HasEntered<CpuMemory>(view, peer, epoch); };
         ASSERT_EQ(WaitUntil<CpuMemory>(entered, view, kLimitNs), WaitResult::kReached);
       }
-      if (plane == tcPlaneCopyEngine && view.n_ranks > 1) {
-        RunAroundCopies(ranks, view, part.exchange, epoch, blocks);
+      const int size = 1 + (blocks - 1 + rank) % blocks;
+      if (way == Way::kCopyEngine && view.n_ranks > 1) {
+        RunAroundCopies(ranks, view, part.exchange, epoch, size);
       } else {
-        RunKernel(ranks, view, part.exchange, epoch, blocks, plane, Kernel::kWhole);
+        RunKernel(ranks, view, part.exchange, epoch, size, way);
       }
     });
   }
@@ -186,10 +223,11 @@ void RunEpoch(const Ranks& ranks, int blocks, tcPlane_t plane, const Make& make)
   }
 }
 
-class Exchanges : public ::testing::TestWithParam<std::tuple<tcPlane_t, int, int>> {
+class Exchanges : public ::testing::TestWithParam<std::tuple<Way, int, int>> {
  protected:
   Exchanges() : ranks_(n_ranks()) {}
-  static tcPlane_t plane() { return std::get<0>(GetParam()); }
+  static Way way() { return std::get<0>(GetParam()); }
+  static tcPlane_t plane() { return PlaneOf(way()); }
   static int n_ranks() { return std::get<1>(GetParam()); }
   static int n_blocks() { return std::get<2>(GetParam()); }
   bool push() const { return Pushes(plane()); }
@@ -201,6 +239,11 @@ class Exchanges : public ::testing::TestWithParam<std::tuple<tcPlane_t, int, int
       memory->expected = memory->recv;
     }
   }
+  template <class Make>
+  void Run(const Make& make) {
+    RunEpoch(ranks_, n_blocks(), way(), 1 + random_() % 64 * 16, make);
+  }
+  void TearDown() override { EXPECT_EQ(ranks_.by_packets > 0, way() == Way::kPackets && n_ranks() > 1); }
   void Compare() {
     for (int rank = 0; rank < n_ranks(); ++rank) {
       ASSERT_TRUE(ranks_.memory[rank]->recv == ranks_.memory[rank]->expected) << "rank " << rank;
@@ -220,8 +263,12 @@ class Exchanges : public ::testing::TestWithParam<std::tuple<tcPlane_t, int, int
     }
     return shards;
   }
+  // Bytes of a pair: by packets few, and sometimes some more than can go so.
+  static uint64_t Most(uint64_t bytes) {
+    return way() == Way::kPackets ? std::min(bytes, kMostByPackets + 500) : bytes;
+  }
   uint64_t slab_bytes() const {
-    const uint64_t staging = plane() == tcPlaneCopyEngine ? FetchedHalf(kWorkspace) : kWorkspace;
+    const uint64_t staging = way() == Way::kCopyEngine ? FetchedHalf(kWorkspace) : kWorkspace;
     return staging / n_ranks() / 16 * 16;
   }
 
@@ -232,7 +279,7 @@ class Exchanges : public ::testing::TestWithParam<std::tuple<tcPlane_t, int, int
 TEST_P(Exchanges, GatherEveryBlock) {
   for (int round = 0; round < 12; ++round) {
     Fill();
-    Shards blocks = Uneven(round % 3 == 0 ? kBuffer / n_ranks() : 3000, 1);
+    Shards blocks = Uneven(round % 3 == 0 ? Most(kBuffer / n_ranks()) : 3000, 1);
     const bool in_place = round % 4 == 3;
     for (int rank = 0; rank < n_ranks(); ++rank) {
       RankMemory& memory = *ranks_.memory[rank];
@@ -243,7 +290,7 @@ TEST_P(Exchanges, GatherEveryBlock) {
     }
     for (uint64_t index = 0; index < std::max<uint64_t>(SlabCount(blocks, slab_bytes()), 1); ++index) {
       const Slab slab = SlabAt(blocks, slab_bytes(), index);
-      RunEpoch(ranks_, n_blocks(), plane(), [&](int rank) {
+      Run([&](int rank) {
         RankMemory& memory = *ranks_.memory[rank];
         std::byte* const own = memory.recv.data() + blocks.begin[rank];
         AllGatherVProblem problem{
@@ -264,7 +311,7 @@ TEST_P(Exchanges, ReduceEveryBlockInTheOrderOfTheRanks) {
     const tcDataType_t type = round % 2 == 0 ? tcFloat32 : tcBfloat16;
     const auto op = static_cast<tcRedOp_t>(round % 5);
     const size_t element = ElementBytes(type);
-    const Shards blocks = Uneven((round % 3 == 0 ? kBuffer / n_ranks() : 3000) / element, 1);
+    const Shards blocks = Uneven((round % 3 == 0 ? Most(kBuffer / n_ranks()) : 3000) / element, 1);
     const bool in_place = round % 4 == 3;
     const std::byte* sources[kMaxRanks];
     for (int rank = 0; rank < n_ranks(); ++rank) {
@@ -276,7 +323,7 @@ TEST_P(Exchanges, ReduceEveryBlockInTheOrderOfTheRanks) {
     const uint64_t slab_elements = slab_bytes() / element;
     for (uint64_t index = 0; index < std::max<uint64_t>(SlabCount(blocks, slab_elements), 1); ++index) {
       const Slab slab = SlabAt(blocks, slab_elements, index);
-      RunEpoch(ranks_, n_blocks(), plane(), [&](int rank) {
+      Run([&](int rank) {
         RankMemory& memory = *ranks_.memory[rank];
         std::byte* const own = memory.send.data() + blocks.begin[rank] * element;
         const ReduceScatterProblem problem{.send = memory.send.data(),
@@ -298,7 +345,7 @@ TEST_P(Exchanges, ReduceEveryBlockInTheOrderOfTheRanks) {
 TEST_P(Exchanges, ReduceEverythingOnEveryRankInOneShot) {
   for (int round = 0; round < 12; ++round) {
     Fill();
-    const size_t count = random_() % (slab_bytes() / 4);
+    const size_t count = random_() % (Most(slab_bytes()) / 4);
     const bool in_place = round % 2 == 1;
     const std::byte* sources[kMaxRanks];
     for (int source = 0; source < n_ranks(); ++source) {
@@ -309,7 +356,7 @@ TEST_P(Exchanges, ReduceEverythingOnEveryRankInOneShot) {
     for (auto& memory : ranks_.memory) {
       host::Reduce(tcFloat32, tcSum, sources, n_ranks(), memory->expected.data(), count);
     }
-    RunEpoch(ranks_, n_blocks(), plane(), [&](int rank) {
+    Run([&](int rank) {
       RankMemory& memory = *ranks_.memory[rank];
       const AllReduceProblem problem{
           .send = in_place ? memory.recv.data() : memory.send.data(), .recv = memory.recv.data(), .count = count};
@@ -323,7 +370,7 @@ TEST_P(Exchanges, MoveEveryPairsBlock) {
   for (int round = 0; round < 12; ++round) {
     Fill();
     const bool uneven = round % 2 == 1;
-    const uint64_t most = round % 3 == 0 ? kBuffer / n_ranks() : 3000;
+    const uint64_t most = round % 3 == 0 ? Most(kBuffer / n_ranks()) : 3000;
     const uint64_t even = random_() % most;
     std::vector<AllToAllProblem> problems(n_ranks());
     uint64_t largest = 0;
@@ -351,28 +398,59 @@ TEST_P(Exchanges, MoveEveryPairsBlock) {
     }
     if (uneven && round % 4 == 3) {  // in one epoch, in rounds; now and then through as little as there may be
       const uint64_t staging = round == 7 ? 416 : slab_bytes();
-      RunEpoch(ranks_, n_blocks(), plane(), [&](int rank) {
-        return Part{UnevenExchange(problems[rank], staging, rank, n_ranks(), plane()), Destination{}};
+      Run([&](int rank) {
+        return Part{UnevenExchange(problems[rank], staging, rank, n_ranks(), plane()), Destination{}, false};
       });
       Compare();
       continue;
     }
     for (uint64_t skipped = 0; skipped == 0 || skipped < largest; skipped += slab_bytes()) {
-      RunEpoch(ranks_, n_blocks(), plane(), [&](int rank) {
+      Run([&](int rank) {
         return Part{AllToAllExchange(problems[rank], skipped, slab_bytes(), rank, n_ranks(), plane()),
-                    uneven ? Destination{} : Named(rank, round, push() ? 1 : 0)};
+                    uneven ? Destination{} : Named(rank, round, push() ? 1 : 0), !uneven};
       });
     }
     Compare();
   }
 }
 
+// What one rank sees of pairs' sizes is enough to know whether all go by packets, and how many there are.
+TEST(Packets, AreUsedByAllRanksOrByNone) {
+  std::mt19937 random(5);
+  int used = 0;
+  for (int round = 0; round < 2000; ++round) {
+    const int n_ranks = 2 + static_cast<int>(random() % (kMaxRanks - 1));
+    Shards blocks{.n_ranks = n_ranks};
+    const uint64_t most = random() % 2 == 0 ? kMostByPackets + 4 : 40'000;
+    for (int rank = 0; rank < n_ranks; ++rank) {
+      blocks.begin[rank + 1] = blocks.begin[rank] + random() % 3 * (most / 2) + (random() % 2 == 0 ? 0 : 4);
+    }
+    const Slab slab = SlabAt(blocks, UINT64_MAX, 0);
+    const bool reduces = round % 2 == 0;
+    uint32_t packets[kMaxRanks];
+    for (int rank = 0; rank < n_ranks; ++rank) {
+      Exchange exchange = reduces ? ScatterExchange({.blocks = blocks, .type = tcInt8}, slab, rank, tcPlanePush)
+                                  : GatherExchange({.recv = &packets, .blocks = blocks}, slab, rank, tcPlanePush);
+      GoByPackets(&exchange, n_ranks);
+      packets[rank] = exchange.packets;
+      ASSERT_EQ(packets[rank], packets[0]) << "rank " << rank;
+      ASSERT_LE(packets[rank], static_cast<uint32_t>(kMostPackets));
+    }
+    used += packets[0] > 0 ? 1 : 0;
+    const bool expected = blocks.largest() <= kMostByPackets && blocks.largest() > 0;
+    ASSERT_EQ(packets[0] > 0, expected) << blocks.largest() << " bytes";
+  }
+  EXPECT_GT(used, 100);
+  EXPECT_LT(used, 1900);
+}
+
 INSTANTIATE_TEST_SUITE_P(Planes, Exchanges,
-                         ::testing::Combine(::testing::Values(tcPlanePush, tcPlanePull, tcPlaneCopyEngine,
-                                                              tcPlaneHostStaged),
+                         ::testing::Combine(::testing::Values(Way::kPush, Way::kPull, Way::kCopyEngine,
+                                                              Way::kHostStaged, Way::kPackets),
                                             ::testing::Values(1, 2, 3, 5), ::testing::Values(1, 3)),
                          [](const auto& param) {
-                           return std::string(PlaneName(std::get<0>(param.param))) + "_" +
+                           const Way way = std::get<0>(param.param);
+                           return std::string(way == Way::kPackets ? "packets" : PlaneName(PlaneOf(way))) + "_" +
                                   std::to_string(std::get<1>(param.param)) + "_" +
                                   std::to_string(std::get<2>(param.param));
                          });

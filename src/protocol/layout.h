@@ -81,19 +81,32 @@ struct alignas(kWriterStride) AcknowledgementSlot {
   Sequence epoch;
 };
 
-// Element r of each array is written by rank r and by nobody else.
 // How far the writer's rounds have come, by the staging's two halves: see rounds.h.
 struct alignas(kWriterStride) RoundSlot {
   Sequence supplied[2];
   Sequence taken[2];
 };
 
+inline constexpr int kMostPackets = 4096;  // of a pair of ranks in one epoch, with 4 bytes of data each
+
+// The writer's packets, of even and of odd epochs: see packet.h.
+struct alignas(kWriterStride) PacketRow {
+  uint64_t half[2][kMostPackets];
+};
+
+// Element r of each array is written by rank r and by nobody else; packets are also emptied by their reader.
 struct ControlBlock {
   EntrySlot entry[kMaxRanks];
   WatermarkRow watermark[kMaxRanks];
   AcknowledgementSlot acknowledgement[kMaxRanks];
   RoundSlot round[kMaxRanks];
+  PacketRow packets[kMaxRanks];  // last: rows that no rank writes are not allocated
 };
+
+// What a block takes in which so many ranks write packets.
+constexpr size_t ControlBytes(int packet_rows) {
+  return sizeof(ControlBlock) - static_cast<size_t>(kMaxRanks - packet_rows) * sizeof(PacketRow);
+}
 
 struct Tally {
   uint64_t ops;         // completed
@@ -127,7 +140,8 @@ struct LocalBlock {
 static_assert(std::is_standard_layout_v<ControlBlock> && std::is_trivially_copyable_v<ControlBlock>);
 static_assert(std::is_standard_layout_v<LocalBlock> && std::is_trivially_copyable_v<LocalBlock>);
 static_assert(sizeof(EntryRecord) == 512);
-static_assert(sizeof(ControlBlock) < (size_t{1} << 20));
+// What a rank of a full communicator reserves for slots and control.
+static_assert(sizeof(ControlBlock) + sizeof(LocalBlock) + sizeof(AbortBlock) < 2'000'000);
 
 // A rank's view of all ranks' memory: plain pointers, valid in this rank's address space.
 struct RankView {

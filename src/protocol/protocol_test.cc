@@ -12,6 +12,7 @@
 #include "protocol/entry.h"
 #include "protocol/epoch.h"
 #include "protocol/gate.h"
+#include "protocol/packet.h"
 #include "protocol/wait.h"
 #include "protocol/watermark.h"
 
@@ -175,6 +176,38 @@ TEST(Acknowledgement, ABufferIsWrittenAgainOnlyWhenAllHaveReadIt) {
         LeaveEpoch<CpuMemory>(*view.local, epoch, 1, 0);
       }
     });
+  }
+}
+
+TEST(Packet, IsKnownByItsEpochAloneAndTellsWhichItIsOf) {
+  for (const Sequence epoch : {Sequence{1}, kPacketTags - 1, kPacketTags, kPacketTags + 1, 2 * kPacketTags + 5}) {
+    const uint64_t packet = MakePacket(epoch, 0xfedcba98);
+    EXPECT_TRUE(IsPacketOf(packet, epoch));
+    EXPECT_EQ(PacketData(packet), 0xfedcba98u);
+    EXPECT_EQ(PacketEpoch(packet, epoch), epoch);
+    for (const Sequence later : {epoch + 1, epoch + 2, epoch + kScrubPeriod}) {
+      EXPECT_FALSE(IsPacketOf(packet, later));
+      EXPECT_EQ(PacketEpoch(packet, later), epoch);
+    }
+    EXPECT_FALSE(IsPacketOf(0, epoch));
+    EXPECT_EQ(PacketEpoch(0, epoch), 0u);
+  }
+}
+
+TEST(Packet, ScrubbingEmptiesTheHalfOfTheEpochBeforeAndNoOther) {
+  Ranks ranks(3);
+  const RankView view = ranks.view(1);
+  for (int writer = 0; writer < 3; ++writer) {
+    for (const Sequence epoch : {7, 8}) {
+      for (int i = 0; i < kMostPackets; ++i) PacketHalf(view, 1, writer, epoch)[i] = MakePacket(epoch, 1);
+    }
+  }
+  ScrubPackets<CpuMemory>(view, 8);
+  for (int writer = 0; writer < 3; ++writer) {
+    for (int i = 0; i < kMostPackets; ++i) {
+      ASSERT_EQ(PacketHalf(view, 1, writer, 7)[i], 0u);
+      ASSERT_EQ(PacketHalf(view, 1, writer, 8)[i], MakePacket(8, 1));
+    }
   }
 }
 

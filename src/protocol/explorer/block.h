@@ -10,6 +10,7 @@
 #include "protocol/epoch.h"
 #include "protocol/explorer/model_memory.h"
 #include "protocol/explorer/mutation.h"
+#include "protocol/packet.h"
 #include "protocol/stall.h"
 #include "protocol/wait.h"
 #include "protocol/watermark.h"
@@ -37,7 +38,9 @@ class Block {
     if (mutation_ == Mutation::kRoleByIndex) ticket_ = static_cast<uint32_t>(blocks_ - 1 - index_);
     const bool dead = Memory::LoadRelaxed(&local_.dead) != 0;
     if (ticket_ == 0) {
+      if (mutation_ != Mutation::kScrubAfterEntry) Scrub();
       const uint32_t verdict = dead ? uint32_t{kGaveUp} : early ? MeetEarly(shape) : Meet(shape);
+      if (mutation_ == Mutation::kScrubAfterEntry) Scrub();
       if (blocks_ > 1 && call_seen_ != nullptr) WriteData<Memory>(call_seen_, call_);
       if (blocks_ > 1) PostVerdict<Memory>(local_, epoch_, Call(), verdict);
       ending_ = verdict;
@@ -150,6 +153,8 @@ class Block {
 
   // Where peers may read or store, as its entry says.
   void set_destination(const Destination& destination) { destination_ = destination; }
+  // Of packets that each peer writes here.
+  void set_packets(int packets) { packets_ = packets; }
   void set_report(StallReport* report) { report_ = report; }
   // Which operator this is, and where the first block of one writes it down.
   void set_call(uint64_t call, uint64_t* seen) {
@@ -176,6 +181,11 @@ class Block {
 
  private:
   uint64_t Call() const { return mutation_ == Mutation::kCallsNotTold ? 0 : call_; }
+
+  void Scrub() {
+    if (packets_ == 0 || !ScrubIsDue(epoch_) || mutation_ == Mutation::kNoScrub) return;
+    ScrubPackets<Memory>(view_, epoch_, packets_);
+  }
 
   // 0: go on. All have left epoch - 1, and with it all that lay in this epoch's half, once all have entered it.
   uint32_t MeetEarly(const OperatorShape& shape) {
@@ -239,6 +249,7 @@ class Block {
   int blocks_;
   Mutation mutation_;
   Destination destination_;
+  int packets_ = 0;
   StallReport* report_ = nullptr;
   uint64_t call_ = 0;
   uint64_t* call_seen_ = nullptr;

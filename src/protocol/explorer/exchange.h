@@ -1,5 +1,5 @@
-// Scenarios of exchanges, by the code that kernels run: planes/exchange.h over either plane. Data is staged in its
-// producer's workspace, or lies in its caller's buffer, or is reduced in place.
+// Scenarios of exchanges, by the code that kernels run: planes/exchange.h over either plane, and by packets. Data is
+// staged in its producer's workspace, or lies in its caller's buffer, or is reduced in place.
 #pragma once
 
 #include <memory>
@@ -22,6 +22,9 @@ struct ExchangeOptions {
   bool in_place = false;    // an all-reduce in one shot, in place; else a gather, in which a rank's own block stays
   bool pushes = false;      // on the push plane
   int per_round = 0;        // chunks: a pair's data goes in rounds; 0: all at once
+  bool by_packets = false;  // two for each chunk, which is a unit
+  bool early = false;       // ranks enter when all have entered the epoch before
+  bool last_is_largest = false;  // epochs before the last one have one chunk only
   Limits limits = Limits::kNever;
   int aborter = -1;   // a rank on which somebody calls tcCommAbort, at any time
   int deserter = -1;  // a rank that enters, and then does nothing more
@@ -87,11 +90,19 @@ class MistakenPull : public PullPlane<Block> {
   const Sequence epoch_;
 };
 
+// Packets of all epochs in one half.
+struct OnePacketHalf {
+  static uint64_t* Half(const RankView& view, int reader, int writer, Sequence) {
+    return PacketHalf(view, reader, writer, 0);
+  }
+};
+
 struct ExchangeBuffers {
   uint64_t* send[kMaxRanks] = {};  // the callers'
   uint64_t* recv[kMaxRanks] = {};
   uint64_t* workspace[kMaxRanks] = {};
-  int grid[kMaxRanks] = {};  // barrier: a kernel starts when what was before it in its stream has ended
+  uint64_t* arrivals[kMaxRanks] = {};  // of each block, a word of each rank
+  int grid[kMaxRanks] = {};            // barrier: a kernel starts when what was before it in its stream has ended
 };
 
 // The one thread of a block of a kernel, for planes/exchange.h. PieceMemory: by which it moves and signals.
@@ -143,6 +154,26 @@ struct ExchangeThread {
     const auto room = [&] { return HasRoom<Memory>(block.view(), consumer, block.epoch(), round); };
     return block.AwaitSlot("room for round " + std::to_string(round), consumer, room);
   }
+  // A half of a word of data.
+  uint32_t LoadWord(const std::byte* from, uint32_t) const {
+    return static_cast<uint32_t>(Read(Aligned(from)) >> ShiftOf(from));
+  }
+  void StoreWord(std::byte* to, uint32_t word, uint32_t) const {
+    const uint64_t other = Read(Aligned(to)) & ~(uint64_t{0xffffffff} << ShiftOf(to));
+    WriteData<Memory>(Word(Aligned(to)), other | uint64_t{word} << ShiftOf(to));
+  }
+  uint64_t AwaitPacket(int producer, uint32_t packet, const uint64_t* place) const {
+    uint64_t seen = 0;
+    const auto come = [&] {
+      if (!IsPacketOf(seen, block.epoch())) seen = LookAtPacket<Memory>(place);
+      return IsPacketOf(seen, block.epoch());
+    };
+    const std::string what = "packet " + std::to_string(packet) + " of rank " + std::to_string(producer);
+    return block.AwaitSlot(what, producer, come) ? seen : 0;
+  }
+  std::byte* Arrivals() const {
+    return reinterpret_cast<std::byte*>(buffers.arrivals[block.rank()] + block.index() * block.view().n_ranks);
+  }
   bool AwaitReader(int reader) const {
     const Sequence epoch = block.epoch() - (mutation() == Mutation::kAcknowledgementOfBefore ? 1 : 0);
     const auto read = [&] { return HasAcknowledged<Memory>(block.view(), reader, epoch); };
@@ -151,6 +182,11 @@ struct ExchangeThread {
 
  private:
   static uint64_t* Word(std::byte* at) { return reinterpret_cast<uint64_t*>(at); }
+  static unsigned ShiftOf(const std::byte* at) { return reinterpret_cast<uintptr_t>(at) % sizeof(uint64_t) * 8; }
+  template <class Byte>
+  static Byte* Aligned(Byte* at) {
+    return at - reinterpret_cast<uintptr_t>(at) % sizeof(uint64_t);
+  }
   static uint64_t Read(const std::byte* at) { return ReadData<Memory>(reinterpret_cast<const uint64_t*>(at)); }
 };
 
@@ -182,6 +218,7 @@ class ExchangeBlock {
     if (!options_.Sends(rank)) return 0;
     return (options_.start + static_cast<uint64_t>(number_)) * 1000 + static_cast<uint64_t>(rank * 100 + chunk + 1);
   }
+  int Chunks() const { return options_.last_is_largest && number_ + 1 < options_.epochs ? 1 : options_.chunks; }
   // A caller that has seen its communicator end leaves registered buffers alone.
   bool HasEnded() const { return Memory::LoadRelaxed(&view_.local->dead) != 0; }
 
@@ -197,7 +234,7 @@ class ExchangeBlock {
 
   void Check() const {
     if (HasEnded()) return;
-    for (int chunk = 0; chunk < options_.chunks; ++chunk) {
+    for (int chunk = 0; chunk < Chunks(); ++chunk) {
       uint64_t sum = 0;
       for (int rank = 0; rank < view_.n_ranks; ++rank) {
         sum += Content(rank, chunk);
@@ -224,8 +261,8 @@ class ExchangeBlock {
   Exchange MakeExchange() const {
     const auto bytes = [](uint64_t* words) { return reinterpret_cast<std::byte*>(words); };
     const uint64_t chunk_bytes = sizeof(uint64_t);
-    const uint64_t all_bytes = static_cast<uint64_t>(options_.chunks) * chunk_bytes;
-    PairChunks all{all_bytes, chunk_bytes, options_.chunks};
+    const uint64_t all_bytes = static_cast<uint64_t>(Chunks()) * chunk_bytes;
+    PairChunks all{all_bytes, chunk_bytes, Chunks()};
     if (options_.per_round > 0) all.per_round = options_.per_round;
     Exchange exchange{.shared = options_.per_round == 0,
                       .reduces = options_.in_place,
@@ -242,6 +279,10 @@ class ExchangeBlock {
                              .staged_from = options_.pushes ? peer * all_bytes : 0};
     }
     exchange.pair[view_.rank].to = {};
+    if (options_.by_packets) {
+      exchange.unit_packets = chunk_bytes / kPacketBytes;
+      exchange.packets = static_cast<uint32_t>(Chunks()) * exchange.unit_packets;
+    }
     if (options_.in_place) exchange.pair[view_.rank].recv = send;
     return exchange;
   }
@@ -252,12 +293,18 @@ class ExchangeBlock {
     if (options_.IsRegistered(view_.rank)) block.set_destination({.window = 0, .offset = 0});
     OperatorShape shape;
     shape.op = tcOpAllGather;
-    const bool entered = block.Enter(shape, options_.mutation == Mutation::kEarlyOneBuffer);
+    if (options_.by_packets) block.set_packets(2 * options_.chunks);
+    const bool entered = block.Enter(shape, options_.early || options_.mutation == Mutation::kEarlyOneBuffer);
     if (options_.deserter == view_.rank) return false;
     if (entered) {
       const Exchange exchange = MakeExchange();
       const Thread thread{block, options_, buffers_};
-      if (options_.pushes) {
+      if (options_.by_packets && options_.mutation == Mutation::kOnePacketHalf) {
+        MoveByPackets(block, exchange, PacketPlane<Thread, OnePacketHalf>(thread, view_, exchange, block.epoch()),
+                      thread);
+      } else if (options_.by_packets) {
+        MoveByPackets(block, exchange, PacketPlane<Thread>(thread, view_, exchange, block.epoch()), thread);
+      } else if (options_.pushes) {
         Move(block, exchange, thread, PushPlane<Thread>(thread, view_, exchange, block.epoch()));
       } else {
         Move(block, exchange, thread, MistakenPull<Thread>(thread, view_, exchange, block.epoch()));
@@ -282,6 +329,17 @@ class ExchangeBlock {
     }
   }
 
+  template <class Plane>
+  void MoveByPackets(const Block<Memory>& block, const Exchange& exchange, const Plane& plane, const Thread& thread) {
+    const ExchangeSteps<Thread, Plane> steps(thread, plane, view_, exchange);
+    steps.RunByPackets(block.ticket(), static_cast<uint32_t>(options_.blocks), [&] {
+      Memory::Forget(block.epoch() << 8 | static_cast<uint64_t>(number_) << 1 | 0x80);
+      const bool ended = HasEnded();
+      const uint32_t ticket = Arrive<Memory>(*view_.local).ticket;
+      return ended ? UINT32_MAX : ticket;
+    });
+  }
+
   const ExchangeOptions& options_;
   const ExchangeBuffers& buffers_;
   RankView view_;
@@ -300,7 +358,15 @@ World ExchangeWorld(const ExchangeOptions& options) {
     buffers->send[rank] = world.NewArray<uint64_t>(rank, "send", words);
     buffers->recv[rank] = world.NewArray<uint64_t>(rank, "recv", options.ranks * words);
     buffers->workspace[rank] = world.NewArray<uint64_t>(rank, "workspace", options.ranks * words);
+    buffers->arrivals[rank] =
+        world.NewArray<uint64_t>(rank, "arrivals", static_cast<size_t>(options.blocks * options.ranks));
     buffers->grid[rank] = world.AddBarrier(options.blocks);
+    if (!options.by_packets || !options.last_is_largest) continue;
+    // Left behind long ago where the last epoch's second chunk goes, with the same tag.
+    const Sequence last = options.start + static_cast<Sequence>(options.epochs);
+    for (int writer = 0; writer < options.ranks && ScrubIsDue(last); ++writer) {
+      PacketHalf(world.view(rank), rank, writer, last)[2] = MakePacket(last, 666);
+    }
   }
   const auto shared = std::make_shared<const ExchangeOptions>(options);
   for (int rank = 0; rank < options.ranks; ++rank) {

@@ -43,10 +43,10 @@ TEST(Explorer, ReductionsLoseNothing) {
       [&] { return GatherWorld<ModelMemory>({.operations = {gather}, .aborter = 1}); },
       [&] { return GatherWorld<ModelMemory>({.operations = {barrier}, .limits = Limits::kAnytime}); },
       [] { return CreditWorld<ModelMemory>({}); },
-      [] { return PacketWorld<ModelMemory>({}); },
       [] { return BulkWorld<ModelMemory>({.epochs = 1}, false); },
       [] { return MappingWorld<ModelMemory>({}); },
       [] { return ExchangeWorld<ModelMemory, ModelMemory>({.chunks = 1, .blocks = 1, .registered = 0b01}); },
+      [] { return ExchangeWorld<ModelMemory, ModelMemory>({.chunks = 1, .blocks = 1, .by_packets = true}); },
   };
   for (const Scenario& scenario : small) {
     const Result reduced = Explore(scenario);
@@ -91,6 +91,12 @@ TEST(Explorer, LargerConfigurationsHoldInRandomExecutions) {
        exchange({.epochs = 3, .registered = 0b11, .limits = Limits::kAnytime})},
       {"pull, both from their buffers, abort", exchange({.epochs = 3, .registered = 0b11, .aborter = 1})},
       {"in one shot, in place, 3 epochs", exchange({.chunks = 3, .epochs = 3, .in_place = true})},
+      {"packets, 3 epochs, 3 blocks, 3 units", exchange({.chunks = 3, .blocks = 3, .epochs = 3, .by_packets = true})},
+      {"packets, 3 ranks, 2 units, entered early",
+       exchange({.ranks = 3, .epochs = 3, .by_packets = true, .early = true, .last_is_largest = true})},
+      {"packets, in one shot, in place, 3 epochs",
+       exchange({.chunks = 3, .epochs = 3, .in_place = true, .by_packets = true})},
+      {"packets, limits at any time", exchange({.epochs = 3, .by_packets = true, .limits = Limits::kAnytime})},
       {"copy engine fetches, abort", copies({.epochs = 3, .differ = true, .aborter = 1})},
   };
   constexpr double kSecondsEach = 2;

@@ -40,7 +40,6 @@ enum class Mutation {
   kGateBeforeWatermark,
   kCoarseChunkEarly,
   kNoComparison,
-  kTornPacket,
   kOnePacketHalf,
   kNoScrub,
   kScrubAfterEntry,

@@ -60,6 +60,27 @@ struct VerdictWithoutAcquire : ModelMemory {
     return LoadRelaxed(word);
   }
 };
+// Packets in two stores and two loads.
+struct TornPacket : ModelMemory {
+  static void StoreRelaxed(uint64_t* place, uint64_t packet) {
+    auto* const halves = reinterpret_cast<uint32_t*>(place);
+    ModelMemory::StoreRelaxed(&halves[0], static_cast<uint32_t>(packet));
+    ModelMemory::StoreRelaxed(&halves[1], static_cast<uint32_t>(packet >> 32));
+  }
+  static uint64_t LoadRelaxed(const uint64_t* place) {
+    const auto* const halves = reinterpret_cast<const uint32_t*>(place);
+    const uint64_t tag = ModelMemory::LoadRelaxed(&halves[1]);
+    return tag << 32 | ModelMemory::LoadRelaxed(&halves[0]);
+  }
+  template <class Word>
+  static void StoreRelaxed(Word* word, Word value) {
+    ModelMemory::StoreRelaxed(word, value);
+  }
+  template <class Word>
+  static Word LoadRelaxed(const Word* word) {
+    return ModelMemory::LoadRelaxed(word);
+  }
+};
 // Sequence numbers of 32 bits: stored so, or compared so.
 struct StoredNarrow : ModelMemory {
   template <class Word>
@@ -77,6 +98,7 @@ struct ComparedSigned : ModelMemory {
 constexpr Sequence kNear31 = (Sequence{1} << 31) - 2;
 constexpr Sequence kNear32 = (Sequence{1} << 32) - 2;
 constexpr Sequence kNearScrub = kScrubPeriod - 2;
+constexpr Sequence kFarFromScrub = kScrubPeriod / 2;  // which takes whole packets
 
 struct Case {
   const char* rule;
@@ -94,8 +116,8 @@ Case ByPolicy(const char* rule, const char* name, const char* caught_by, const c
 }
 // The same in what exchanges move and signal alone.
 template <class PieceMemory>
-Case ByPiecePolicy(const char* rule, const char* name, const char* caught_by, const char* symptom) {
-  return {rule, name, AllScenarios<ModelMemory, PieceMemory>, Mutation::kNone, caught_by, symptom};
+Case ByPiecePolicy(const char* rule, const char* name, const char* caught_by, const char* symptom, Sequence start = 0) {
+  return {rule, name, AllScenarios<ModelMemory, PieceMemory>, Mutation::kNone, caught_by, symptom, start};
 }
 Case ByMistake(const char* rule, const char* name, Mutation mutation, const char* caught_by, const char* symptom,
                Sequence start = 0) {
@@ -113,6 +135,8 @@ constexpr const char* kRounds = "pushed in rounds of 2 chunks, 2 rounds";
 constexpr const char* kFetch = "copy engine fetches, 2 epochs";
 constexpr const char* kUnordered = "without being ordered after the write";
 constexpr const char* kTooEarly = "before the last read";
+constexpr const char* kPacketsEarly = "packets, entered early, 3 epochs";
+constexpr const char* kOtherData = "has the data of another epoch or rank";
 constexpr const char* kStuck = "a wait never ends";
 
 std::vector<Case> Cases() {
@@ -213,12 +237,14 @@ std::vector<Case> Cases() {
       ByMistake("P11", "one watermark for two chunks, raised at the first", Mistake::kCoarseChunkEarly, kPush,
                 kUnordered),
       ByMistake("P14", "shapes are not compared", Mistake::kNoComparison, "shapes differ", ""),
-      ByMistake("P15", "a torn packet", Mistake::kTornPacket, "packets, 3 epochs", "a packet of another epoch"),
-      ByMistake("P15", "packets of all epochs in one place", Mistake::kOnePacketHalf, "packets, 3 epochs", kStuck),
-      ByMistake("P15", "packets are never scrubbed", Mistake::kNoScrub, "packets, 3 epochs",
-                "a packet of another epoch", kNearScrub),
-      ByMistake("P15", "packets scrubbed after the entry", Mistake::kScrubAfterEntry, "packets, 3 epochs", kStuck,
+      ByPiecePolicy<TornPacket>("P15", "a torn packet", kPacketsEarly, kOtherData, kFarFromScrub),
+      ByMistake("P15", "packets of all epochs in one place", Mistake::kOnePacketHalf, kPacketsEarly, kStuck),
+      ByMistake("P8", "no entry wait, packets", Mistake::kNoEntryWait, kPacketsEarly, kStuck),
+      ByMistake("P15", "packets are never scrubbed", Mistake::kNoScrub, kPacketsEarly, kOtherData, kNearScrub),
+      ByMistake("P15", "packets scrubbed after the entry", Mistake::kScrubAfterEntry, kPacketsEarly, kStuck,
                 kNearScrub),
+      ByMistake("P10", "an unbounded wait, and a peer that sends no packet", Mistake::kUnboundedWait,
+                "packets, a peer never sends", kStuck),
       ByMistake("P16", "a window freed before the acknowledgement", Mistake::kUnmapBeforeAcknowledge,
                 "end of a mapping", kUnordered),
       ByMistake("P16", "an acknowledgement before the kernels have drained", Mistake::kAcknowledgeBeforeDrain,
@@ -324,6 +350,7 @@ bool WritersAreApart(const Words& words) {
 TEST(MutationsOfTables, P14Layout) {
   EXPECT_TRUE(WritersAreApart({offsetof(ControlBlock, entry), sizeof(EntrySlot), sizeof(EntrySlot)}));
   EXPECT_TRUE(WritersAreApart({offsetof(ControlBlock, watermark), sizeof(WatermarkRow), sizeof(WatermarkRow)}));
+  EXPECT_TRUE(WritersAreApart({offsetof(ControlBlock, packets), sizeof(PacketRow), sizeof(PacketRow)}));
   EXPECT_TRUE(WritersAreApart({offsetof(AbortBlock, from), sizeof(AbortSlot), sizeof(AbortSlot)}));
   EXPECT_EQ(alignof(ControlBlock) % kWriterStride, 0u);
   EXPECT_EQ(alignof(AbortBlock) % kWriterStride, 0u);
@@ -336,7 +363,10 @@ TEST(MutationsOfTables, P14Layout) {
 
 // The scenario of the scrubbed packets holds when nothing is wrong with it.
 TEST(Packets, AreScrubbedBeforeTheirTagsComeAgain) {
-  const Result result = Explore([] { return PacketWorld<ModelMemory>({kNearScrub, 5, Mutation::kNone}); });
+  const std::vector<NamedScenario> scenarios = AllScenarios<ModelMemory>();
+  const NamedScenario* scenario = Find(scenarios, kPacketsEarly);
+  ASSERT_NE(scenario, nullptr);
+  const Result result = Explore([&] { return scenario->build(kNearScrub, Mutation::kNone); });
   EXPECT_FALSE(result.failure) << *result.failure << "\n" << result.trace;
   EXPECT_TRUE(result.complete);
 }

@@ -1,4 +1,4 @@
-// Scenarios of single parts of the protocol: gates, credits, packets, bulk copies, a CTA of two threads, the end of a
+// Scenarios of single parts of the protocol: gates, credits, bulk copies, a CTA of two threads, the end of a
 // mapping.
 #pragma once
 
@@ -10,7 +10,6 @@
 #include "protocol/explorer/block.h"
 #include "protocol/explorer/explorer.h"
 #include "protocol/gate.h"
-#include "protocol/packet.h"
 
 namespace tc::explorer {
 
@@ -145,65 +144,6 @@ World CreditWorld(const PartOptions& options) {
     }
     return kFinished;
   });
-  return world;
-}
-
-// Each rank sends the other a packet in each epoch, and in the third a second one. In that one's place lies a packet of
-// long ago with the same tag, if places are due to be scrubbed before.
-template <class Memory>
-World PacketWorld(const PartOptions& options) {
-  constexpr size_t kPackets = 2;
-  World world(2);
-  Pointers staged;
-  for (int rank = 0; rank < 2; ++rank) {
-    world.AddControl(rank, options.start);
-    staged.of[rank] = world.NewArray<uint64_t>(rank, "packets", 2 * kPackets);
-    if (ScrubIsDue(options.start + 2)) {
-      PacketHalf(staged.of[rank], options.start + 3, kPackets)[1] = MakePacket(options.start + 3, 666);
-    }
-  }
-  for (int rank = 0; rank < 2; ++rank) {
-    world.AddThread(rank, "thread", [=, view = world.view(rank)] {
-      const int peer = 1 - view.rank;
-      const Mutation mutation = options.mutation;
-      Block<Memory> block(view, 0, 1, mutation);
-      const auto half = [&](int of, Sequence epoch) {
-        return PacketHalf(staged.of[of], mutation == Mutation::kOnePacketHalf ? 0 : epoch, kPackets);
-      };
-      for (int number = 0; number < options.epochs; ++number) {
-        Memory::Forget(number);
-        const Sequence next = EnterEpoch<Memory>(block.local());
-        const bool due = ScrubIsDue(next) && mutation != Mutation::kNoScrub;
-        if (due && mutation != Mutation::kScrubAfterEntry) ScrubPackets<Memory>(staged.of[view.rank], next, kPackets);
-        block.Enter({}, true);
-        if (due && mutation == Mutation::kScrubAfterEntry) ScrubPackets<Memory>(staged.of[view.rank], next, kPackets);
-        const size_t packets = number == 2 ? kPackets : 1;
-        for (size_t i = 0; i < packets; ++i) {
-          const auto data = static_cast<uint32_t>(next * 10 + view.rank * 2 + i);
-          if (mutation == Mutation::kTornPacket) {
-            Memory::StoreRelaxed(reinterpret_cast<uint32_t*>(&half(peer, next)[i]), data);
-            Memory::StoreRelaxed(reinterpret_cast<uint32_t*>(&half(peer, next)[i]) + 1, PacketTag(next));
-          } else {
-            SendPacket<Memory>(&half(peer, next)[i], next, data);
-          }
-        }
-        for (size_t i = 0; i < packets; ++i) {
-          uint32_t seen = 0;
-          const auto taken = [&] {
-            if (mutation != Mutation::kTornPacket) return TakePacket<Memory>(&half(view.rank, next)[i], next, &seen);
-            const auto* words = reinterpret_cast<const uint32_t*>(&half(view.rank, next)[i]);
-            if (Memory::LoadRelaxed(&words[1]) != PacketTag(next)) return false;
-            seen = Memory::LoadRelaxed(&words[0]);
-            return true;
-          };
-          block.Await("packet " + std::to_string(i) + " of epoch " + std::to_string(next), taken);
-          if (seen != static_cast<uint32_t>(next * 10 + peer * 2 + i)) Memory::Fail("takes a packet of another epoch");
-        }
-        block.Leave();
-      }
-      return block.ending();
-    });
-  }
   return world;
 }
 

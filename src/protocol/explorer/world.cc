@@ -47,6 +47,12 @@ std::string NameInLocal(size_t offset) {
 
 std::string NameInControl(size_t offset) {
   if (offset < offsetof(ControlBlock, watermark)) return NameInEntry(offset);
+  if (offset >= offsetof(ControlBlock, packets)) {
+    offset -= offsetof(ControlBlock, packets);
+    const size_t half = offset % sizeof(PacketRow) / sizeof(PacketRow::half[0]);
+    return Indexed("packets", offset / sizeof(PacketRow)) + Indexed(".half", half) +
+           Indexed("", offset % sizeof(PacketRow::half[0]) / sizeof(uint64_t));
+  }
   if (offset >= offsetof(ControlBlock, round)) {
     offset -= offsetof(ControlBlock, round);
     const bool taken = offset % sizeof(RoundSlot) >= offsetof(RoundSlot, taken);
