@@ -430,7 +430,8 @@ class Rank {
         expected_.Meet();
       } else if (gemm) {
         expected_.Gather({slab.packed, ChunkRows(slab.packed.largest())}, drawn.k * 4);
-      } else if (HavePackets(comm_.n_ranks()) && slab.packed.largest() <= kMostByPackets) {
+      } else if (drawn.plane == tcPlanePush && HavePackets(comm_.n_ranks()) &&
+                 slab.packed.largest() <= kMostByPackets) {
         expected_.Move([&](int from, int) { return slab.packed.rows(from); }, true);
       } else {
         expected_.Gather({slab.packed, ChunkBytes(slab.packed.largest())}, 1);
