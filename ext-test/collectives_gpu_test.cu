@@ -203,6 +203,12 @@ std::unique_lock<std::mutex> LockLaunches() {
   return std::unique_lock(launching[device]);
 }
 
+// What an epoch puts into a stream, at most: around copies it is not one launch.
+size_t LaunchesOfAnEpoch(int n_ranks) {
+  const char* const plane = std::getenv("TC_PLANE");
+  return plane != nullptr && std::string(plane) == "copy_engine" ? static_cast<size_t>(n_ranks) + 1 : 1;
+}
+
 // Runs cases one after the other on one rank. Nothing waits until a batch of verdicts is full, or so many slabs are
 // queued that a launch might have to wait, which holds up all ranks of the GPU.
 class Sweep {
@@ -213,6 +219,7 @@ class Sweep {
         comm_(comm),
         rooms_(rooms),
         most_queued_bytes_(64 * workspace_bytes),
+        most_queued_(Verdicts::kCount / LaunchesOfAnEpoch(n_ranks)),
         executor_(comm, TestStream()) {
     verdicts_.Clear(TestStream());
     Rendezvous();
@@ -269,7 +276,7 @@ class Sweep {
     if (lock) lock.unlock();
     batch_.push_back({which, plan.after().cells(), plan.after().pictures[kSend].cells, plan.size()});
     queued_bytes_ += plan.after().cells() * plan.size();
-    if (batch_.size() == Verdicts::kCount || queued_bytes_ > most_queued_bytes_) Collect();
+    if (batch_.size() == most_queued_ || queued_bytes_ > most_queued_bytes_) Collect();
   }
 
   void Collect() {
@@ -318,7 +325,7 @@ class Sweep {
   const int rank_, n_ranks_;
   tcComm_t comm_;
   const Rooms& rooms_;
-  const size_t most_queued_bytes_;
+  const size_t most_queued_bytes_, most_queued_;
   Executor executor_;
   Verdicts verdicts_;
   std::vector<Enqueued> batch_;
@@ -433,10 +440,7 @@ class CollectivesOnGpu : public ::testing::TestWithParam<std::tuple<Launch, int>
   static void RunAll(std::vector<Case> (*list)(int n_ranks), size_t workspace_bytes = TestConfig().workspaceBytes) {
     const auto [launch, n_ranks] = GetParam();
     tcConfig_t config = TestConfig();
-    // Around copies an epoch is not one launch but as many as there are ranks, and one more.
-    const char* const plane = std::getenv("TC_PLANE");
-    const bool copies = plane != nullptr && std::string(plane) == "copy_engine";
-    config.workspaceBytes = workspace_bytes * static_cast<size_t>(copies ? n_ranks + 1 : 1);
+    config.workspaceBytes = workspace_bytes * LaunchesOfAnEpoch(n_ranks);
     config.entryTimeoutMs = 30'000;  // a rank whose call failed does not come any more
     RunRanks(
         launch, n_ranks,
