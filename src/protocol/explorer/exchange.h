@@ -25,11 +25,13 @@ struct ExchangeOptions {
   bool by_packets = false;  // two for each chunk, which is a unit
   bool early = false;       // ranks enter when all have entered the epoch before
   bool last_is_largest = false;  // epochs before the last one have one chunk only
+  bool one_resident = false;     // a grid's second block starts when the first has left; rank 1 has one block only
   Limits limits = Limits::kNever;
   int aborter = -1;   // a rank on which somebody calls tcCommAbort, at any time
   int deserter = -1;  // a rank that enters, and then does nothing more
   Mutation mutation = Mutation::kNone;
 
+  int Blocks(int rank) const { return one_resident && rank == 1 ? 1 : blocks; }
   bool Sends(int rank) const { return (senders >> rank & 1) != 0; }
   bool IsRegistered(int rank) const { return (registered >> rank & 1) != 0; }
 };
@@ -102,6 +104,7 @@ struct ExchangeBuffers {
   uint64_t* recv[kMaxRanks] = {};
   uint64_t* workspace[kMaxRanks] = {};
   uint64_t* arrivals[kMaxRanks] = {};  // of each block, a word of each rank
+  uint64_t* left[kMaxRanks] = {};      // operators that a rank's first block has left
   int grid[kMaxRanks] = {};            // barrier: a kernel starts when what was before it in its stream has ended
 };
 
@@ -289,7 +292,14 @@ class ExchangeBlock {
 
   // False: no more is heard of this block.
   bool RunOne() {
-    Block<Memory> block(view_, index_, options_.blocks, options_.mutation);
+    const int blocks = options_.Blocks(view_.rank);
+    Block<Memory> block(view_, index_, blocks, options_.mutation);
+    if (options_.one_resident && index_ > 0) {
+      const auto free = [&] {
+        return Memory::LoadAcquireGpu(buffers_.left[view_.rank]) > static_cast<uint64_t>(number_);
+      };
+      block.Await("a free SM", free, UINT64_MAX);
+    }
     if (options_.IsRegistered(view_.rank)) block.set_destination({.window = 0, .offset = 0});
     OperatorShape shape;
     shape.op = tcOpAllGather;
@@ -312,6 +322,9 @@ class ExchangeBlock {
     }
     ending_ = block.ending();
     block.Leave();
+    if (options_.one_resident && index_ == 0) {
+      Memory::StoreReleaseGpu(buffers_.left[view_.rank], static_cast<uint64_t>(number_ + 1));
+    }
     return true;
   }
 
@@ -332,7 +345,10 @@ class ExchangeBlock {
   template <class Plane>
   void MoveByPackets(const Block<Memory>& block, const Exchange& exchange, const Plane& plane, const Thread& thread) {
     const ExchangeSteps<Thread, Plane> steps(thread, plane, view_, exchange);
-    steps.RunByPackets(block.ticket(), static_cast<uint32_t>(options_.blocks), [&] {
+    const auto blocks = static_cast<uint32_t>(block.blocks());
+    uint32_t unit = block.ticket();
+    steps.RunByPackets(unit, blocks, [&] {
+      if (options_.mutation == Mutation::kUnitsByStride) return unit += blocks;
       Memory::Forget(block.epoch() << 8 | static_cast<uint64_t>(number_) << 1 | 0x80);
       const bool ended = HasEnded();
       const uint32_t ticket = Arrive<Memory>(*view_.local).ticket;
@@ -360,7 +376,8 @@ World ExchangeWorld(const ExchangeOptions& options) {
     buffers->workspace[rank] = world.NewArray<uint64_t>(rank, "workspace", options.ranks * words);
     buffers->arrivals[rank] =
         world.NewArray<uint64_t>(rank, "arrivals", static_cast<size_t>(options.blocks * options.ranks));
-    buffers->grid[rank] = world.AddBarrier(options.blocks);
+    buffers->left[rank] = world.NewArray<uint64_t>(rank, "left", 1);
+    buffers->grid[rank] = world.AddBarrier(options.Blocks(rank));
     if (!options.by_packets || !options.last_is_largest) continue;
     // Left behind long ago where the last epoch's second chunk goes, with the same tag.
     const Sequence last = options.start + static_cast<Sequence>(options.epochs);
@@ -380,7 +397,7 @@ World ExchangeWorld(const ExchangeOptions& options) {
         return kFinished;
       });
     }
-    for (int index = 0; index < options.blocks; ++index) {
+    for (int index = 0; index < options.Blocks(rank); ++index) {
       world.AddThread(rank, "block " + std::to_string(index),
                       [=] { return ExchangeBlock<Memory, PieceMemory>(*shared, *buffers, view, index).Run(); });
     }

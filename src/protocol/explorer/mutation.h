@@ -54,6 +54,7 @@ enum class Mutation {
   kAcknowledgementOfBefore,
   kElectionNotZeroed,
   kReducedBesideShared,
+  kUnitsByStride,
   kCopyBeforeWait,
   kLeavesBeforeCopy,
   kVerdictNotResumed,

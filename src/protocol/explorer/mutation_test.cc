@@ -217,6 +217,8 @@ std::vector<Case> Cases() {
       ByMistake("P8", "a piece sent without credit", Mistake::kNoCredit, "credits, 5 pieces in a ring of 2", ""),
       ByMistake("P9", "roles by block index instead of arrival", Mistake::kRoleByIndex,
                 "push, one block resident at a time", kStuck),
+      ByMistake("P9", "units of packets by index instead of by claim", Mistake::kUnitsByStride,
+                "packets, 3 units, one block resident at a time", kStuck),
       ByMistake("P10", "an unbounded wait, and an abort", Mistake::kUnboundedWait, "a rank dies, its abort word is set",
                 kStuck),
       ByMistake("P10", "an unbounded wait, and a rank that never comes", Mistake::kUnboundedWait, "a rank never comes",

@@ -102,6 +102,8 @@ std::vector<NamedScenario> AllScenarios() {
        exchange({.blocks = 1, .epochs = 3, .by_packets = true, .early = true, .last_is_largest = true})},
       {"packets, 3 ranks, 2 epochs", exchange({.ranks = 3, .chunks = 1, .blocks = 1, .epochs = 2, .by_packets = true})},
       {"packets, all-reduce in one shot, in place", exchange({.in_place = true, .by_packets = true})},
+      {"packets, 3 units, one block resident at a time",
+       exchange({.chunks = 3, .by_packets = true, .one_resident = true})},
       {"packets, abort at any time", exchange({.chunks = 1, .by_packets = true, .aborter = 1})},
       {"packets, a peer never sends",
        exchange({.chunks = 1, .by_packets = true, .limits = Limits::kWhenStuck, .deserter = 1})},
