@@ -20,7 +20,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostBytes = size_t{4} << 20;
-constexpr int kMostGpus = 256;
 constexpr int kMostSms = 4096;
 constexpr double kLeastRate = 1e-3, kMostRate = 1e6;  // GB/s
 constexpr double kLeastTime = 1e-3, kMostTime = 1e7;  // us

@@ -15,6 +15,8 @@ namespace tc::platform {
 // Of the JSON's fields. A file without a version is of version 1.
 constexpr int kFactsVersion = 1;
 
+constexpr int kMostGpus = 256;
+
 struct Interval {
   double low = 0, high = 0;
 };
