@@ -229,7 +229,7 @@ class Model {
   }
 
   bool Does(const PlannedKernel& row, tcPlane_t plane) const {
-    return (row.planes >> plane & 1) != 0 && work_.gemm == (row.tile_m != 0);
+    return (row.planes >> plane & 1) != 0 && work_.gemm == (row.tile_m != 0) && request_.m <= row.most_m;
   }
 
   bool Usable(tcPlane_t plane, std::string* why) {
@@ -494,7 +494,7 @@ class Model {
   double BestGemm() const {
     double best = HUGE_VAL;
     for (const PlannedKernel& kernel : DesignedKernels(table_.gpu.arch)) {
-      if (kernel.tile_m == 0) continue;
+      if (kernel.tile_m == 0 || request_.m > kernel.most_m) continue;
       best = std::min(best, GemmTime(table_, kernel, request_, table_.gpu.sms));
     }
     return best;
@@ -678,11 +678,17 @@ double GemmTime(const FactTable& table, const PlannedKernel& kernel, const PlanR
 
 std::vector<PlannedKernel> DesignedKernels(const std::string& arch) {
   constexpr uint32_t kAll = 1u << tcPlanePush | 1u << tcPlanePull | 1u << tcPlaneCopyEngine | 1u << tcPlaneHostStaged;
-  const PlannedKernel collective{"collective", kAll, 0, 0, 1};
-  if (arch == "sm_90" || arch == "sm_100") {
-    return {collective, {"tile 128x256", kAll, 128, 256, 1}, {"tile 64x256", kAll, 64, 256, 0.7}};
-  }
-  return {collective, {"tile 128x128", kAll, 128, 128, 1}, {"tile 64x128", kAll, 64, 128, 0.7}};
+  const bool wide = arch == "sm_90" || arch == "sm_100";  // wgmma and its successor
+  const uint64_t columns = wide ? 256 : 128;
+  const PlannedKernel collective{.name = "collective", .planes = kAll};
+  const PlannedKernel gemm{.name = Format("tile 128x%llu", static_cast<unsigned long long>(columns)),
+                           .planes = kAll,
+                           .tile_m = 128,
+                           .tile_n = columns};
+  PlannedKernel skinny = gemm;
+  skinny.name = Format("tile 64x%llu", static_cast<unsigned long long>(columns));
+  skinny.tile_m = skinny.most_m = 64;
+  return {collective, gemm, skinny};
 }
 
 const char* WayName(Way way) { return way == Way::kOne ? "one_kernel" : way == Way::kTurn ? "in_turn" : "nccl"; }

@@ -290,7 +290,7 @@ TEST(Planner, TakesTheEngineOverNvlink) {
 }
 
 TEST(Planner, ChunksAreSmallEnoughForTheTailAndLargeEnoughForSignals) {
-  const Plan plan = Planned(BareGather(), Seed());
+  const Plan plan = Planned(GatherGemm(32768, 2048, 8192, 4), Seed());
   std::map<uint64_t, double> by_chunk;
   for (const Candidate& c : plan.ranked) {
     if (c.way == Way::kOne && c.plane == tcPlanePush && c.comm_sms == 4 && c.order == Order::kRotated &&
