@@ -58,6 +58,7 @@ Status ResolveSettings(const tcConfig_t& config, const Env& env, CommSettings* s
   settings->comm_sms = env.comm_sms;
   settings->host_threads = env.host_threads;
   settings->bootstrap_dir = env.bootstrap_dir;
+  settings->fact_sources = {env.facts_file, env.sysfs_root, env.topo_file};
   settings->name = config.name != nullptr ? config.name : "";
   return {};
 }

@@ -16,8 +16,8 @@
 namespace tc {
 namespace {
 
-// Bump when the meaning of ControlBlock or of an operator's signals changes.
-constexpr int kProtocolVersion = 3;
+// Bump when the meaning of ControlBlock or of an operator's signals changes, or what ranks tell each other at init.
+constexpr int kProtocolVersion = 4;
 
 // Operators' failures that are kept for a caller who asks for none.
 constexpr size_t kMostFailures = 256;
@@ -63,6 +63,7 @@ Status Communicator::Create(const UniqueId& id, int n_ranks, int rank, const Com
                                          .timeout = settings.init_timeout},
                                         &made->bootstrap_));
   TC_RETURN_IF_ERROR(made->MeetNeighbours());
+  TC_RETURN_IF_ERROR(made->AgreeOnFacts());
   TC_RETURN_IF_ERROR(made->MapControl());
   made->joined_ = true;
   if (n_ranks > 1) {
@@ -144,6 +145,7 @@ Status Communicator::MeetNeighbours() {
   for (const std::string& payload : payloads) {
     const size_t device = std::min(payload.find(' ', process.size()), payload.size() - 1) + 1;
     ranks.push_back({payload.substr(device), payload.compare(0, process.size(), process) == 0});
+    devices_.push_back(ranks.back().device);
   }
   Status met;
   for (size_t peer = 0; peer < ranks.size() && met.ok(); ++peer) {
@@ -160,9 +162,23 @@ Status Communicator::MeetNeighbours() {
   TC_RETURN_IF_ERROR(Together(met, apart, &payloads));
   const auto first = std::find_if(payloads.begin(), payloads.end(), [](const auto& why) { return !why.empty(); });
   if (settings_.host_staged() || first == payloads.end()) return {};
-  // One rank that cannot reach a peer is enough: a plane is the same for all.
+  StageThroughHost(*first);  // one rank that cannot reach a peer is enough: a plane is the same for all
+  return {};
+}
+
+void Communicator::StageThroughHost(const std::string& why) {
   settings_.plane = tcPlaneHostStaged;
-  Log(rank() == 0 ? tcLogWarn : tcLogInfo, "%s: all data goes through host memory: %s", Who().c_str(), first->c_str());
+  Log(rank() == 0 ? tcLogWarn : tcLogInfo, "%s: all data goes through host memory: %s", Who().c_str(), why.c_str());
+}
+
+Status Communicator::AgreeOnFacts() {
+  std::string mine;
+  if (rank() == 0) mine = Pack(FindFacts(settings_.fact_sources, *backend_, devices_));
+  std::vector<std::string> payloads;
+  TC_RETURN_IF_ERROR(Together(Status(), mine, &payloads));
+  TC_RETURN_IF_ERROR(Unpack(payloads[0], n_ranks(), &facts_));
+  const std::string apart = WhyApart(facts_.table);
+  if (!apart.empty() && n_ranks() > 1 && settings_.plane == tcPlaneAuto) StageThroughHost(apart);
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "base/env.h"
 #include "base/status.h"
+#include "comm/agreed_facts.h"
 #include "comm/backend.h"
 #include "comm/bootstrap.h"
 #include "comm/unique_id.h"
@@ -38,6 +40,7 @@ struct CommSettings {
   int host_threads = 0;  // 0: the processor's share
   std::string bootstrap_dir;
   std::string name;
+  FactSources fact_sources;
 
   bool host_staged() const { return plane == tcPlaneHostStaged; }
 };
@@ -68,6 +71,15 @@ class Communicator {
   const CommSettings& settings() const { return settings_; }
   Backend& backend() const { return *backend_; }
   const RankView& view() const { return view_; }
+  const AgreedFacts& facts() const { return facts_; }
+
+  // What the planner said of an operator, for its next call. Not thread-safe, as calls of one communicator are not.
+  struct PlaneChoice {
+    tcPlane_t plane = tcPlaneAuto;  // auto: none of the kernels there are
+    int comm_sms = 0;
+  };
+  using OperatorKey = std::array<uint64_t, 7>;
+  std::map<OperatorKey, PlaneChoice>& choices() const { return choices_; }
   // "rank 2", or "rank 2 of decoder" where the configuration gave a name.
   std::string Who() const;
   // "rank 2: tcAllGather #41"
@@ -147,6 +159,10 @@ class Communicator {
   // Collective: who is where, and whether devices reach each other; then the memory through which ranks talk.
   Status MeetNeighbours();
   Status MapControl();
+  // Collective: rank 0's facts. They may say that no peer's memory is to be used.
+  Status AgreeOnFacts();
+  // From here on all ranks use the host-staged plane.
+  void StageThroughHost(const std::string& why);
   // Collective: every rank's segment, mapped here. `mine` may be an error, which all ranks then return.
   Status ShareSegment(Memory memory, const Status& mine, const std::shared_ptr<Segment>& segment, size_t offset,
                       std::vector<std::shared_ptr<Segment>>* mappings, std::vector<std::byte*>* bases);
@@ -156,6 +172,9 @@ class Communicator {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Bootstrap> bootstrap_;
   RankView view_;
+  std::vector<std::string> devices_;  // of all ranks: Backend::identity()
+  AgreedFacts facts_;
+  mutable std::map<OperatorKey, PlaneChoice> choices_;
   std::shared_ptr<Segment> local_memory_;
   std::shared_ptr<Segment> landing_memory_;
   std::vector<std::shared_ptr<Segment>> control_mappings_;

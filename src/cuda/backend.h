@@ -39,6 +39,7 @@ class CudaBackend final : public Backend {
   const char* name() const override { return "cuda"; }
   int device() const override { return device_; }
   std::string identity() const override { return uuid_; }
+  Chip chip() const override { return {arch_, multiprocessors_}; }
   Status Meet(const std::vector<Neighbour>& ranks, std::string* apart) override;
   Status Allocate(Memory memory, size_t bytes, bool shared, std::shared_ptr<Segment>* segment) override;
   Status Import(Memory memory, const SegmentTicket& ticket, const UniqueFd& fd,
@@ -88,6 +89,7 @@ class CudaBackend final : public Backend {
   const int device_;
   const bool vmm_disable_;
   std::string uuid_;
+  std::string arch_;
   int node_ = -1;  // the NUMA node that it is attached to; -1: unknown
   int multiprocessors_ = 0;
   int ranks_on_device_ = 1;

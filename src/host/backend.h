@@ -20,6 +20,7 @@ class HostBackend : public Backend {
   const char* name() const override { return "host"; }
   int device() const override { return device_; }
   std::string identity() const override { return {}; }
+  Chip chip() const override { return {kHostArch, 1}; }
   Status Meet(const std::vector<Neighbour>&, std::string*) override { return {}; }
   Status Allocate(Memory memory, size_t bytes, bool shared, std::shared_ptr<Segment>* segment) override;
   Status Import(Memory memory, const SegmentTicket& ticket, const UniqueFd& fd,

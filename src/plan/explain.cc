@@ -72,7 +72,8 @@ std::string ToJson(const PlanRequest& request, const platform::FactTable& table,
     json["launches"] = {{"kernel", launches->kernel},
                         {"plane", PlaneName(launches->plane)},
                         {"commSms", launches->comm_sms},
-                        {"why", launches->why}};
+                        {"why", launches->why},
+                        {"staging", launches->staging}};
   }
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }

@@ -14,6 +14,7 @@ struct Launches {
   tcPlane_t plane = tcPlaneAuto;
   int comm_sms = 0;  // 0: the kernel's own choice
   std::string why;
+  std::string staging;  // what becomes of memory that is not registered
 };
 
 // The choice, the best alternative of each way and plane with its prediction, what was not considered and why, what was

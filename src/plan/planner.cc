@@ -128,7 +128,7 @@ class Model {
         continue;
       }
       for (const Order order : {Order::kRotated, Order::kStaged}) {
-        if (order == Order::kStaged && (request_.ranks < 3 || plane == tcPlaneHostStaged)) continue;
+        if (order == Order::kStaged && (request_.ranks < 3 || plane == tcPlaneHostStaged || !Stages(plane))) continue;
         const std::vector<double> steps = StepRates(plane, order);
         for (const int sms : SmChoices(plane)) AddOnPlane(plane, order, steps, sms);
       }
@@ -232,9 +232,14 @@ class Model {
     return (row.planes >> plane & 1) != 0 && work_.gemm == (row.tile_m != 0) && request_.m <= row.most_m;
   }
 
+  bool Stages(tcPlane_t plane) const {
+    return std::any_of(kernels_.begin(), kernels_.end(),
+                       [&](const auto& row) { return row.stages && Does(row, plane); });
+  }
+
   bool Usable(tcPlane_t plane, std::string* why) {
     if (request_.ranks == 1) {
-      *why = "one rank alone moves nothing";
+      *why = "the only rank of a node moves nothing inside it";
       return plane == tcPlanePush;
     }
     if (request_.plane != tcPlaneAuto && request_.plane != plane) {
@@ -406,7 +411,7 @@ class Model {
 
   // The blocks of all steps, in chunks: as fast as the slowest of link, SMs together, and each SM with its signals.
   double MoveTime(tcPlane_t plane, Order order, const std::vector<double>& steps, int sms, double chunk) const {
-    if (total_bytes_ == 0) return 0;
+    if (total_bytes_ == 0 && between_us_ == 0) return 0;
     double time = 0;
     for (const double link : steps) time += Time(work_.pair_bytes, std::min(link, SmRate(plane, sms, false)));
     const double chunks = static_cast<double>(steps.size()) * CeilDivide(work_.pair_bytes, chunk);
@@ -453,7 +458,7 @@ class Model {
       candidate.head_us = Head(plane);
       candidate.tail_us = total_bytes_ > 0 ? signal_us_ : 0;
       for (const PlannedKernel& kernel : kernels_) {
-        if (!Does(kernel, plane)) continue;
+        if (!Does(kernel, plane) || (order == Order::kStaged && !kernel.stages)) continue;
         candidate.kernel = kernel.name;
         if (!work_.gemm) {
           Add(candidate);
@@ -535,7 +540,7 @@ class Model {
       default:
         rate = NcclRate("all_gather");
     }
-    if (request_.ranks == 1 || !rate || !smallest || request_.plane != tcPlaneAuto) return;
+    if (request_.ranks * request_.nodes == 1 || !rate || !smallest || request_.plane != tcPlaneAuto) return;
     Candidate candidate;
     candidate.way = Way::kNccl;
     candidate.kernel = work_.gemm ? "NCCL + cuBLAS" : "NCCL";
@@ -572,9 +577,12 @@ class Model {
   bool spans_two_roots_ = false;
 };
 
-// Equal predictions: the fewest SMs, then what the library did before it could plan.
+// Equal predictions: below a GEMM that hides it, what moves sooner, in case that predictions are a little off; then the
+// fewest SMs, then what the library did before it could plan.
 bool Better(const Candidate& a, const Candidate& b) {
-  if (std::abs(a.total_us - b.total_us) > 1e-9 * std::max(a.total_us, b.total_us)) return a.total_us < b.total_us;
+  const auto differ = [](double x, double y) { return std::abs(x - y) > 1e-9 * std::max(x, y); };
+  if (differ(a.total_us, b.total_us)) return a.total_us < b.total_us;
+  if (differ(a.comm_us, b.comm_us)) return a.comm_us < b.comm_us;
   const auto key = [](const Candidate& c) { return std::tuple(c.comm_sms, c.way, c.plane, c.order, c.chunk_bytes); };
   return key(a) < key(b);
 }
@@ -680,11 +688,12 @@ std::vector<PlannedKernel> DesignedKernels(const std::string& arch) {
   constexpr uint32_t kAll = 1u << tcPlanePush | 1u << tcPlanePull | 1u << tcPlaneCopyEngine | 1u << tcPlaneHostStaged;
   const bool wide = arch == "sm_90" || arch == "sm_100";  // wgmma and its successor
   const uint64_t columns = wide ? 256 : 128;
-  const PlannedKernel collective{.name = "collective", .planes = kAll};
+  const PlannedKernel collective{.name = "collective", .planes = kAll, .stages = true};
   const PlannedKernel gemm{.name = Format("tile 128x%llu", static_cast<unsigned long long>(columns)),
                            .planes = kAll,
                            .tile_m = 128,
-                           .tile_n = columns};
+                           .tile_n = columns,
+                           .stages = true};
   PlannedKernel skinny = gemm;
   skinny.name = Format("tile 64x%llu", static_cast<unsigned long long>(columns));
   skinny.tile_m = skinny.most_m = 64;

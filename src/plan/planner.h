@@ -20,6 +20,7 @@ struct PlannedKernel {
   uint32_t planes = 0;              // bit p: runs on tcPlane_t p
   uint64_t tile_m = 0, tile_n = 0;  // of its GEMM; 0: it computes nothing
   uint64_t most_m = UINT64_MAX;     // rows that it is made for
+  bool stages = false;              // knows the staged order of destinations
   double of_cublas = 1;             // rate of a full tile against cuBLAS's
 };
 

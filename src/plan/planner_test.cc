@@ -123,11 +123,12 @@ TEST(PlannerOnTheSeedsMachine, PlanesDifferLittleBelowAGemmThatHidesThem) {
   // The plane without the local hop.
   EXPECT_GT(push, pull);
   EXPECT_EQ(plan.best().plane, tcPlanePull) << plan.reason;
-  // It is the hop that decides: without one the planes are equal, and push needs fewer SMs.
+  // It is the hop that decides: without one the planes are equal, and push moves sooner.
   request.local_hop = false;
   const Plan straight = Planned(request, Seed());
   EXPECT_NEAR(On(tcPlanePush, straight).total_us / On(tcPlanePull, straight).total_us, 1, 0.002);
-  EXPECT_LE(On(tcPlanePush, straight).comm_sms, On(tcPlanePull, straight).comm_sms);
+  EXPECT_LT(On(tcPlanePush, straight).comm_us, On(tcPlanePull, straight).comm_us);
+  EXPECT_EQ(straight.best().plane, tcPlanePush) << straight.reason;
 }
 
 TEST(PlannerOnTheSeedsMachine, SlotsBeatNcclForSmallOperators) {
@@ -280,10 +281,11 @@ TEST(Planner, GemmTimesAreThoseMeasuredOnTheNvlinkMachine) {
   EXPECT_GT(GemmTime(table, kernel, GatherGemm(1, 14336, 4096, 2), 132), 14336.0 * 4096 * 2 / 4200e3);
 }
 
-TEST(Planner, TakesTheEngineOverNvlink) {
+TEST(Planner, GivesFourSmsOverNvlinkWhereTheyCostNoWave) {
   const Plan plan = Planned(GatherGemm(8192, 14336, 4096, 2), Nvlink());
   EXPECT_EQ(plan.best().bound, Bound::kCompute) << plan.reason;
-  // Whatever it takes, four SMs of 132 cost no wave.
+  // 28 waves on 128 SMs as on 132; with eight SMs it would be 29.
+  EXPECT_EQ(On(tcPlanePush, plan).comm_sms, 4);
   EXPECT_NEAR(On(tcPlanePush, plan).compute_us,
               GemmTime(Nvlink(), DesignedKernels("sm_90")[1], GatherGemm(8192, 14336, 4096, 2), 132), 0.01);
   EXPECT_LT(plan.best().total_us, By(Way::kNccl, plan).total_us);
@@ -346,6 +348,17 @@ TEST(Planner, AnswersForManyNodes) {
     EXPECT_GT(On(tcPlanePush, plan).compute_us,
               64 * 0.9 * On(tcPlanePush, Planned(GatherGemm(16 * 512, 8192, 8192, 16), table)).compute_us);
   }
+}
+
+TEST(Planner, ANodesOnlyRankMovesDataBetweenNodes) {
+  PlanRequest request = Gather(1 << 20, 1);
+  EXPECT_EQ(Planned(request, Nvlink()).best().total_us, 0);
+  request.nodes = 4;
+  FactTable table = Nvlink();
+  table.between_nodes = platform::BetweenNodesFacts{10, 20};
+  const Plan plan = Planned(request, table);
+  EXPECT_NEAR(plan.best().comm_us, 3 * 1048576 / 10e3, 0.1) << plan.reason;
+  EXPECT_EQ(By(Way::kNccl, plan).head_us, 20);
 }
 
 TEST(Planner, IsAFunction) {
