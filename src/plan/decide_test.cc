@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "base/log.h"
 #include "host/backend.h"
 
 namespace tc {
@@ -83,6 +84,7 @@ PlanRequest BareGather() {
 TEST(Decide, AllRanksPlanByRankZerosTable) {
   std::mutex mutex;
   std::set<std::string> explained, tables;
+  SetLogCallback([](int level, const char* message, void*) { EXPECT_GT(level, tcLogWarn) << message; }, nullptr);
   RunRanks(TestFile("rtx-pro-5000-x4"), [&](const Communicator& comm) {
     Decision decision;
     ASSERT_TRUE(Decide(BareGather(), tcPlaneAuto, comm, &decision).ok());
@@ -95,6 +97,7 @@ TEST(Decide, AllRanksPlanByRankZerosTable) {
     explained.insert(json);
     tables.insert(platform::ToJson(comm.facts().table));
   });
+  SetLogCallback(nullptr, nullptr);
   EXPECT_EQ(explained.size(), 1u);
   EXPECT_EQ(tables, std::set<std::string>{platform::ToJson(Seed())});
 }
@@ -124,6 +127,10 @@ TEST(Decide, PlansAnOperatorOnce) {
     for (auto& [key, choice] : comm.choices()) choice.comm_sms = 7;
     ASSERT_TRUE(Decide(other, tcPlaneAuto, comm, &decision).ok());
     EXPECT_EQ(decision.comm_sms, 7);
+    // A choice decides the plane, too: to this one there is no kernel.
+    for (auto& [key, choice] : comm.choices()) choice.plane = tcPlanePull;
+    const Status refused = Decide(other, tcPlaneAuto, comm, &decision);
+    EXPECT_NE(refused.sentence().find("no kernel for plane 2 (pull)"), std::string::npos) << refused.sentence();
   });
 }
 
