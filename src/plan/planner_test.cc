@@ -288,7 +288,14 @@ TEST(Planner, GivesFourSmsOverNvlinkWhereTheyCostNoWave) {
   EXPECT_EQ(On(tcPlanePush, plan).comm_sms, 4);
   EXPECT_NEAR(On(tcPlanePush, plan).compute_us,
               GemmTime(Nvlink(), DesignedKernels("sm_90")[1], GatherGemm(8192, 14336, 4096, 2), 132), 0.01);
+  EXPECT_EQ(plan.best().plane, tcPlanePush) << plan.reason;  // pull would be no better
   EXPECT_LT(plan.best().total_us, By(Way::kNccl, plan).total_us);
+}
+
+TEST(Planner, GivesNoMoreSmsThanThereAreChunks) {
+  PlanRequest request = Gather(1024, 4);
+  request.chunks = {1024};
+  EXPECT_EQ(Planned(request, Seed()).best().comm_sms, 3);
 }
 
 TEST(Planner, ChunksAreSmallEnoughForTheTailAndLargeEnoughForSignals) {
@@ -404,7 +411,7 @@ TEST(Planner, PlansByTenThousandMutatedTables) {
       const Status status = MakePlan(request, table, &plan);
       ASSERT_TRUE(status.ok()) << status.sentence() << text;
       for (const Candidate& c : plan.ranked) {
-        ASSERT_TRUE(std::isfinite(c.total_us) && c.total_us >= 0 && c.total_us + 1e-6 >= plan.best().total_us) << text;
+        ASSERT_TRUE(std::isfinite(c.total_us) && c.total_us >= 0 && c.total_us + 0.011 >= plan.best().total_us) << text;
       }
       ++planned;
     }
