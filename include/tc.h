@@ -485,7 +485,8 @@ tcResult_t tcMoeCombine(tcMoe_t moe, const tcMoeCombineArgs_t* args, tcStream_t 
 tcResult_t tcOpSupported(tcComm_t comm, const tcOpDesc_t* desc);
 /* Measures candidates for `count` operators and keeps the winners. Collective; the only call that tunes. */
 tcResult_t tcTune(tcComm_t comm, const tcOpDesc_t* descs, size_t count, tcStream_t stream);
-/* What would run, what it is predicted to take, and why; a JSON text. json NULL: *bytes receives the size needed,
+/* What would run, what it is predicted to take, and why; a JSON text, the same on every rank. Predictions are made by
+   the fact table that TC_FACTS names on rank 0, else by a built-in model. json NULL: *bytes receives the size needed,
    terminator included. */
 tcResult_t tcExplain(tcComm_t comm, const tcOpDesc_t* desc, char* json, size_t* bytes);
 /* The machine's topology as a JSON text: GPUs, the bridges above them, NUMA nodes, the path between every two GPUs as

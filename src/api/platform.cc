@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "api/export.h"
+#include "api/json_text.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "platform/discover.h"
@@ -9,23 +10,6 @@
 
 using namespace tc;       // NOLINT: only entry points follow
 using namespace tc::api;  // NOLINT
-
-namespace {
-
-Status WriteText(const std::string& text, char* buffer, size_t* bytes) {
-  TC_RETURN_IF_ERROR(CheckOutput("bytes", bytes));
-  const size_t capacity = *bytes;
-  *bytes = text.size() + 1;
-  if (buffer == nullptr) return {};
-  if (capacity < *bytes) {
-    return Error(tcInvalidArgument, "json has room for %zu bytes; %zu are needed", capacity, *bytes);
-  }
-  text.copy(buffer, text.size());
-  buffer[text.size()] = '\0';
-  return {};
-}
-
-}  // namespace
 
 TC_EXPORT(tcResult_t, tcGetPlatform, (tcComm_t comm, char* json, size_t* bytes)) {
   return WithComm("tcGetPlatform", comm, [&](Communicator&) {

@@ -66,6 +66,7 @@ Status ResolveSettings(const tcConfig_t& config, const Env& env, CommSettings* s
     return Error(tcInvalidArgument, "the environment variable TC_VERIFY_FAIL is \"%s\"; it takes CHECK:FROM-TO, ...",
                  env.verify_failures.c_str());
   }
+  settings->fact_sources = {env.facts_file, env.sysfs_root, env.topo_file};
   settings->name = config.name != nullptr ? config.name : "";
   return {};
 }

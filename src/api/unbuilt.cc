@@ -1,7 +1,5 @@
-// Mixture of experts and planner: part of the ABI from the first day, not built yet. And tcOpSupported, which says so.
+// Mixture of experts and tuning: part of the ABI from the first day, not built yet.
 #include "api/export.h"
-#include "api/structs.h"
-#include "ops/operators.h"
 
 using namespace tc;       // NOLINT: only entry points follow
 using namespace tc::api;  // NOLINT
@@ -34,17 +32,3 @@ TC_EXPORT(tcResult_t, tcMoeCombine, (tcMoe_t, const tcMoeCombineArgs_t*, tcStrea
 }
 
 TC_EXPORT(tcResult_t, tcTune, (tcComm_t, const tcOpDesc_t*, size_t, tcStream_t)) { return NotBuiltYet("tcTune"); }
-
-TC_EXPORT(tcResult_t, tcExplain, (tcComm_t, const tcOpDesc_t*, char*, size_t*)) { return NotBuiltYet("tcExplain"); }
-
-TC_EXPORT(tcResult_t, tcOpSupported, (tcComm_t comm, const tcOpDesc_t* desc)) {
-  return WithComm("tcOpSupported", comm, [&](Communicator& found) {
-    if (desc == nullptr) return Error(tcInvalidArgument, "desc is NULL");
-    tcOpDesc_t complete{};
-    TC_RETURN_IF_ERROR(ReadStruct("desc", desc, &complete));
-    tcGemmConfig_t gemm = DefaultGemmConfig();
-    TC_RETURN_IF_ERROR(ReadStruct("desc->gemm", complete.gemm, &gemm));
-    complete.gemm = &gemm;
-    return OperatorSupported(found, complete);
-  });
-}

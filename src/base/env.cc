@@ -181,6 +181,12 @@ const std::vector<EnvVariable>& EnvTable() {
          env->topo_file = text;
          return !text.empty();
        }},
+      {"TC_FACTS", "file name", "a built-in model of the machine's kind",
+       "Rank 0's fact table (docs/FACTS.md), by which all ranks plan; one that cannot be used is warned about.",
+       [](const std::string& text, Env* env) {
+         env->facts_file = text;
+         return !text.empty();
+       }},
       {"TC_JITTER_US", "microseconds, 0 to 1000", "0",
        "For tests: blocks of kernels pause for a random time, up to this, at every step.",
        [](const std::string& text, Env* env) { return ParseInteger(text, 0, 1000, &env->jitter_us); }},

@@ -31,6 +31,7 @@ struct Env {
   int jitter_us = 0;
   std::string sysfs_root;  // "": this machine's
   std::string topo_file;
+  std::string facts_file;  // "": the built-in model
 };
 
 struct EnvVariable {

@@ -21,6 +21,13 @@ enum class Memory {
   kHost,    // what both host threads and operators read and write
 };
 
+// What operators run on.
+struct Chip {
+  std::string arch;  // "sm_90"
+  int sms = 0;
+};
+inline constexpr const char* kHostArch = "host";
+
 // One rank's place among the others, as a backend sees it.
 struct Neighbour {
   std::string device;  // Backend::identity()
@@ -37,6 +44,8 @@ class Backend {
   virtual bool sends_packets() const { return false; }
   // Which piece of hardware it is, the same from every process; empty when ranks of any process may share it.
   virtual std::string identity() const = 0;
+
+  virtual Chip chip() const = 0;
 
   // Told once, when the ranks have met: all ranks in order, this one included. *apart: why this rank's device cannot
   // reach a peer's memory, as far as can be known now; left alone otherwise.

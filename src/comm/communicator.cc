@@ -16,7 +16,7 @@
 namespace tc {
 namespace {
 
-// Bump when the meaning of ControlBlock or of an operator's signals changes.
+// Bump when the meaning of ControlBlock or of an operator's signals changes, or what ranks tell each other at init.
 constexpr int kProtocolVersion = 4;
 
 // Operators' failures that are kept for a caller who asks for none.
@@ -63,6 +63,7 @@ Status Communicator::Create(const UniqueId& id, int n_ranks, int rank, const Com
                                          .timeout = settings.init_timeout},
                                         &made->bootstrap_));
   TC_RETURN_IF_ERROR(made->MeetNeighbours());
+  TC_RETURN_IF_ERROR(made->AgreeOnFacts());
   TC_RETURN_IF_ERROR(made->VerifyPeers());
   TC_RETURN_IF_ERROR(made->MapControl());
   made->joined_ = true;
@@ -145,6 +146,7 @@ Status Communicator::MeetNeighbours() {
   for (const std::string& payload : payloads) {
     const size_t device = std::min(payload.find(' ', process.size()), payload.size() - 1) + 1;
     ranks.push_back({payload.substr(device), payload.compare(0, process.size(), process) == 0});
+    devices_.push_back(ranks.back().device);
   }
   Status met;
   for (size_t peer = 0; peer < ranks.size() && met.ok(); ++peer) {
@@ -162,6 +164,17 @@ Status Communicator::MeetNeighbours() {
   const auto first = std::find_if(payloads.begin(), payloads.end(), [](const auto& why) { return !why.empty(); });
   if (settings_.host_staged() || first == payloads.end()) return {};
   StageThroughHost(*first);  // one rank that cannot reach a peer is enough: a plane is the same for all
+  return {};
+}
+
+Status Communicator::AgreeOnFacts() {
+  std::string mine;
+  if (rank() == 0) mine = Pack(FindFacts(settings_.fact_sources, *backend_, devices_));
+  std::vector<std::string> payloads;
+  TC_RETURN_IF_ERROR(Together(Status(), mine, &payloads));
+  TC_RETURN_IF_ERROR(Unpack(payloads[0], n_ranks(), &facts_));
+  const std::string apart = WhyApart(facts_.table);
+  if (!apart.empty() && n_ranks() > 1 && settings_.plane == tcPlaneAuto) StageThroughHost(apart);
   return {};
 }
 
@@ -196,6 +209,7 @@ Status Communicator::VerifyPeers() {
       continue;
     }
     if (failed.empty()) failed = why;
+    facts_.table.failed_planes.push_back(plane);  // which the planner leaves out
     Log(rank() == 0 ? tcLogWarn : tcLogInfo, "%s: plane %s is not used: %s", Who().c_str(), PlaneName(plane),
         why.c_str());
   }

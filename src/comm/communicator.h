@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "base/env.h"
 #include "base/status.h"
+#include "comm/agreed_facts.h"
 #include "comm/backend.h"
 #include "comm/bootstrap.h"
 #include "comm/unique_id.h"
@@ -45,6 +47,7 @@ struct CommSettings {
   Verify verify = Verify::kUnlessRemembered;
   PeerVerdicts check_failures;  // for tests: what is found wrong besides
   std::string name;
+  FactSources fact_sources;
 
   bool host_staged() const { return plane == tcPlaneHostStaged; }
 };
@@ -77,6 +80,15 @@ class Communicator {
   const RankView& view() const { return view_; }
   // tcUnsupported, and why, for a plane that failed its verification.
   Status MayUse(tcPlane_t plane) const;
+  const AgreedFacts& facts() const { return facts_; }
+
+  // What the planner said of an operator, for its next call. Not thread-safe, as calls of one communicator are not.
+  struct PlaneChoice {
+    tcPlane_t plane = tcPlaneAuto;  // auto: none of the kernels there are
+    int comm_sms = 0;
+  };
+  using OperatorKey = std::array<uint64_t, 7>;
+  std::map<OperatorKey, PlaneChoice>& choices() const { return choices_; }
   // "rank 2", or "rank 2 of decoder" where the configuration gave a name.
   std::string Who() const;
   // "rank 2: tcAllGather #41"
@@ -162,6 +174,8 @@ class Communicator {
   // Parts of VerifyPeers: rank 0's word for all on whether they go through the checks, and the checks.
   Status AgreeToVerify(std::string* key, bool* verifies);
   Status RunChecks(PeerVerdicts* mine);
+  // Collective: rank 0's facts. They may say that no peer's memory is to be used.
+  Status AgreeOnFacts();
   // From here on all ranks use the host-staged plane.
   void StageThroughHost(const std::string& why);
   // Collective: every rank's segment, mapped here. `mine` may be an error, which all ranks then return.
@@ -173,6 +187,9 @@ class Communicator {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Bootstrap> bootstrap_;
   RankView view_;
+  std::vector<std::string> devices_;  // of all ranks: Backend::identity()
+  AgreedFacts facts_;
+  mutable std::map<OperatorKey, PlaneChoice> choices_;
   PeerVerdicts verdicts_;
   std::shared_ptr<Segment> device_memory_;
   uint64_t reserved_bytes_ = 0;  // on this rank, by MapControl

@@ -204,6 +204,7 @@ Status CudaBackend::Prepare() {
   cudaDeviceProp prop;
   TC_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&prop, device_));
   uuid_ = UuidOf(prop);
+  arch_ = Format("sm_%d%d", prop.major, prop.minor);
   multiprocessors_ = prop.multiProcessorCount;
   node_ = NodeOf(device_);
   if (!DeviceHas(device_, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)) {

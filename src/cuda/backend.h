@@ -47,6 +47,7 @@ class CudaBackend final : public Backend {
   int device() const override { return device_; }
   bool sends_packets() const override { return true; }
   std::string identity() const override { return uuid_; }
+  Chip chip() const override { return {arch_, multiprocessors_}; }
   Status Meet(const std::vector<Neighbour>& ranks, std::string* apart) override;
   uint32_t planes() const override { return 1u << tcPlanePush | 1u << tcPlanePull | 1u << tcPlaneCopyEngine; }
   std::string CheckKey() const override;
@@ -117,6 +118,7 @@ class CudaBackend final : public Backend {
   const int device_;
   const bool vmm_disable_;
   std::string uuid_;
+  std::string arch_;
   int node_ = -1;  // the NUMA node that it is attached to; -1: unknown
   int multiprocessors_ = 0;
   int ranks_on_device_ = 1;

@@ -25,6 +25,7 @@ class HostBackend : public Backend {
   const char* name() const override { return "host"; }
   int device() const override { return device_; }
   std::string identity() const override { return {}; }
+  Chip chip() const override { return {kHostArch, 1}; }
   Status Meet(const std::vector<Neighbour>&, std::string*) override { return {}; }
   uint32_t planes() const override { return 1u << tcPlanePush; }
   std::string CheckKey() const override { return {}; }

@@ -27,7 +27,7 @@ Status AllGather(const void* sendbuff, void* recvbuff, size_t sendcount, tcDataT
                  tcStream_t stream) {
   CollectivePlan plan;
   Status checked = Check(sendbuff, recvbuff, sendcount, type, comm);
-  if (checked.ok()) checked = PlanCollective(tcOpAllGather, type, comm, &plan);
+  if (checked.ok()) checked = PlanCollective(tcOpAllGather, type, sendcount, comm, &plan);
   return Issue(checked, plan.row,
                {.comm = comm,
                 .stream = stream,

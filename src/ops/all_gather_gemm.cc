@@ -5,6 +5,7 @@
 #include "ops/issue.h"
 #include "ops/operators.h"
 #include "order/shape.h"
+#include "plan/decide.h"
 #include "plan/plan.h"
 
 namespace tc {
@@ -106,8 +107,20 @@ struct Prepared {
   AllGatherGemmProblem problem;
   const KernelRow* row = nullptr;
   tcPlane_t plane = tcPlanePush;
+  int movers = 0;
   uint64_t slab_rows = 0;
 };
+
+// As the planner sees it. That a gathered a is wanted may be true on one rank alone, so no plan may depend on it.
+PlanRequest ShapeOf(size_t m, size_t n, size_t k, tcDataType_t type) {
+  PlanRequest shape;
+  shape.op = tcOpAllGatherGemm;
+  shape.type = type;
+  shape.m = m;
+  shape.n = n;
+  shape.k = k;
+  return shape;
+}
 
 // All that does not look at pointers: the same on every rank.
 Status Prepare(size_t m, size_t n, size_t k, tcDataType_t type, const tcGemmConfig_t& config, const Communicator& comm,
@@ -119,9 +132,11 @@ Status Prepare(size_t m, size_t n, size_t k, tcDataType_t type, const tcGemmConf
   if (given.outType < 0) given.outType = type;
   if (given.bType < 0) given.bType = type;
   TC_RETURN_IF_ERROR(CheckOptions(given, type));
-  TC_RETURN_IF_ERROR(ChoosePlane(given.plane, comm.settings().plane, &prepared->plane));
-  TC_RETURN_IF_ERROR(comm.MayUse(prepared->plane));
-  TC_RETURN_IF_ERROR(ChooseKernel(tcOpAllGatherGemm, type, prepared->plane, comm.backend().name(), &prepared->row));
+  Decision decision;
+  TC_RETURN_IF_ERROR(Decide(ShapeOf(m, n, k, type), given.plane, comm, &decision));
+  prepared->row = decision.row;
+  prepared->plane = decision.plane;
+  prepared->movers = given.commSMs > 0 ? given.commSMs : decision.comm_sms;
   if (k == 0) return Error(tcInvalidArgument, "k is 0; a product over nothing is not computed");
   TC_RETURN_IF_ERROR(MakeShards(m, given.rowsPerRank, comm.n_ranks(), &problem.shards));
   problem.n = n;
@@ -160,7 +175,7 @@ Status FusedAllGatherGemm(const void* a, const void* b, void* c, size_t m, size_
                 .problem = problem,
                 .plane = prepared.plane,
                 .slab = prepared.slab_rows,
-                .movers = config.commSMs});
+                .movers = prepared.movers});
 }
 
 Status OperatorSupported(const Communicator& comm, const tcOpDesc_t& desc) {
@@ -176,6 +191,20 @@ Status OperatorSupported(const Communicator& comm, const tcOpDesc_t& desc) {
   TC_RETURN_IF_ERROR(CheckType(type));
   const KernelRow* row = nullptr;
   return ChooseKernel(desc.op, type, tcPlaneAuto, comm.backend().name(), &row);
+}
+
+Status ExplainOperator(const Communicator& comm, const tcOpDesc_t& desc, std::string* json) {
+  TC_RETURN_IF_ERROR(OperatorSupported(comm, desc));
+  if (desc.op == tcOpAllGatherGemm) {
+    const PlanRequest shape = ShapeOf(desc.m, desc.n, desc.k, desc.type);
+    return Explain(shape, desc.gemm->plane, desc.gemm->commSMs, comm, json);
+  }
+  PlanRequest shape;
+  shape.op = desc.op;
+  shape.type = desc.op == tcOpBarrier ? tcInt8 : desc.type;
+  const bool uneven = desc.op >= tcOpAllGatherV && desc.op <= tcOpAllToAllV;
+  shape.count = uneven ? kNominalBlockBytes / ElementBytes(shape.type) : desc.count;  // as PlanCollective
+  return Explain(shape, tcPlaneAuto, 0, comm, json);
 }
 
 }  // namespace tc

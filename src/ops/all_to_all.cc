@@ -46,7 +46,7 @@ Status AllToAll(const void* sendbuff, void* recvbuff, size_t count, tcDataType_t
   CollectivePlan plan;
   AllToAllProblem problem{.send = sendbuff, .recv = recvbuff};
   const auto check = [&]() -> Status {
-    TC_RETURN_IF_ERROR(PlanCollective(tcOpAllToAll, type, comm, &plan));
+    TC_RETURN_IF_ERROR(PlanCollective(tcOpAllToAll, type, count, comm, &plan));
     TC_RETURN_IF_ERROR(CheckBytes("recvbuff", count, comm.n_ranks(), type));
     std::array<size_t, kMaxRanks> counts;
     counts.fill(count);
@@ -71,7 +71,7 @@ Status AllToAllV(const void* sendbuff, const size_t* sendcounts, const size_t* s
   CollectivePlan plan;
   AllToAllProblem problem{.send = sendbuff, .recv = recvbuff, .uneven = true};
   const auto check = [&]() -> Status {
-    TC_RETURN_IF_ERROR(PlanCollective(tcOpAllToAllV, type, comm, &plan));
+    TC_RETURN_IF_ERROR(PlanCollective(tcOpAllToAllV, type, 0, comm, &plan));
     BufferBlocks send;
     BufferBlocks recv;
     TC_RETURN_IF_ERROR(MakeBlocks("sendcounts", sendcounts, "sdispls", sdispls, type, n_ranks, &send));

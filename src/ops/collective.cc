@@ -3,15 +3,21 @@
 #include "base/data_type.h"
 #include "ops/check.h"
 #include "ops/operators.h"
+#include "plan/decide.h"
 #include "plan/plan.h"
 
 namespace tc {
 
-Status PlanCollective(tcOp_t op, tcDataType_t type, const Communicator& comm, CollectivePlan* plan) {
+Status PlanCollective(tcOp_t op, tcDataType_t type, uint64_t count, const Communicator& comm, CollectivePlan* plan) {
   TC_RETURN_IF_ERROR(CheckType(type));
-  TC_RETURN_IF_ERROR(ChoosePlane(tcPlaneAuto, comm.settings().plane, &plan->plane));
-  TC_RETURN_IF_ERROR(comm.MayUse(plan->plane));
-  TC_RETURN_IF_ERROR(ChooseKernel(op, type, plan->plane, comm.backend().name(), &plan->row));
+  PlanRequest shape;
+  shape.op = op;
+  shape.type = type;
+  shape.count = count != 0 ? count : kNominalBlockBytes / ElementBytes(type);
+  Decision decision;
+  TC_RETURN_IF_ERROR(Decide(shape, tcPlaneAuto, comm, &decision));
+  plan->row = decision.row;
+  plan->plane = decision.plane;
   plan->staging_bytes = StagingBytes(comm.settings().workspace_bytes, plan->plane);
   if (op == tcOpAllToAllV) {  // the ranks' accounts of their blocks go through the workspace
     uint64_t fitting = 0;
@@ -68,7 +74,7 @@ int OverlappingBlock(const void* buffer, const BufferBlocks& blocks, int n_ranks
 
 Status CollectiveSupported(const Communicator& comm, const tcOpDesc_t& desc) {
   CollectivePlan plan;
-  TC_RETURN_IF_ERROR(PlanCollective(desc.op, desc.type, comm, &plan));
+  TC_RETURN_IF_ERROR(PlanCollective(desc.op, desc.type, desc.count, comm, &plan));
   if (IsReduction(desc.op)) TC_RETURN_IF_ERROR(CheckReduction(desc.redOp));
   if (desc.op == tcOpBroadcast) TC_RETURN_IF_ERROR(CheckRoot(desc.root, comm.n_ranks()));
   const bool one_buffer = desc.op == tcOpAllReduce || desc.op == tcOpBroadcast;

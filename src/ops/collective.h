@@ -13,8 +13,9 @@ struct CollectivePlan {
   uint64_t slab_bytes = 0;     // of every rank's block
 };
 
-// The type, the kernel and the slab: the same on every rank.
-Status PlanCollective(tcOp_t op, tcDataType_t type, const Communicator& comm, CollectivePlan* plan);
+// The type, the kernel, the plane and the slab: the same on every rank. `count`: elements, as the operator takes them;
+// 0: not the same on all ranks, or not known.
+Status PlanCollective(tcOp_t op, tcDataType_t type, uint64_t count, const Communicator& comm, CollectivePlan* plan);
 
 // Blocks of a buffer, one for each rank, in bytes.
 struct BufferBlocks {

@@ -19,7 +19,7 @@ Status AllGatherV(const void* sendbuff, void* recvbuff, const size_t* recvcounts
   Shards counts;  // in elements
   AllGatherVProblem problem{.send = sendbuff, .recv = recvbuff};
   const auto check = [&]() -> Status {
-    TC_RETURN_IF_ERROR(PlanCollective(tcOpAllGatherV, type, comm, &plan));
+    TC_RETURN_IF_ERROR(PlanCollective(tcOpAllGatherV, type, 0, comm, &plan));
     BufferBlocks blocks;
     TC_RETURN_IF_ERROR(MakeBlocks("recvcounts", recvcounts, "displs", displs, type, n_ranks, &blocks));
     TC_RETURN_IF_ERROR(CheckDisjoint("recvcounts and displs", blocks, n_ranks));
@@ -58,7 +58,7 @@ Status Broadcast(const void* sendbuff, void* recvbuff, size_t count, tcDataType_
   CollectivePlan plan;
   AllGatherVProblem problem{.send = sendbuff, .recv = recvbuff, .blocks = {.n_ranks = n_ranks}};
   const auto check = [&]() -> Status {
-    TC_RETURN_IF_ERROR(PlanCollective(tcOpBroadcast, type, comm, &plan));
+    TC_RETURN_IF_ERROR(PlanCollective(tcOpBroadcast, type, count, comm, &plan));
     TC_RETURN_IF_ERROR(CheckRoot(root, n_ranks));
     TC_RETURN_IF_ERROR(CheckBytes("recvbuff", count, 1, type));
     TC_RETURN_IF_ERROR(CheckBuffer("recvbuff", recvbuff, count, type));

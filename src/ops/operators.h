@@ -2,6 +2,8 @@
 // fail with its sentence.
 #pragma once
 
+#include <string>
+
 #include "comm/communicator.h"
 #include "tc.h"
 
@@ -47,5 +49,8 @@ Status NotBuilt(tcOp_t op, Communicator& comm, tcStream_t stream);
 
 // Whether the operator could be launched, were its pointers good.
 Status OperatorSupported(const Communicator& comm, const tcOpDesc_t& desc);
+
+// JSON: what would be launched, and why.
+Status ExplainOperator(const Communicator& comm, const tcOpDesc_t& desc, std::string* json);
 
 }  // namespace tc

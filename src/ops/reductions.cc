@@ -38,7 +38,7 @@ Status Scatter(tcOp_t op, const size_t* counts, ReduceScatterProblem problem, Co
   CollectivePlan plan;
   BufferBlocks blocks;
   const auto check = [&]() -> Status {
-    TC_RETURN_IF_ERROR(PlanCollective(op, problem.type, comm, &plan));
+    TC_RETURN_IF_ERROR(PlanCollective(op, problem.type, even ? counts[0] : 0, comm, &plan));
     TC_RETURN_IF_ERROR(CheckReduction(problem.op));
     if (even) TC_RETURN_IF_ERROR(CheckBytes("sendbuff", counts[0], comm.n_ranks(), problem.type));
     TC_RETURN_IF_ERROR(MakeBlocks("recvcounts", counts, "", nullptr, problem.type, comm.n_ranks(), &blocks));
@@ -78,7 +78,7 @@ Status AllReduce(const void* sendbuff, void* recvbuff, size_t count, tcDataType_
   CollectivePlan plan;
   AllReduceProblem problem{.send = sendbuff, .recv = recvbuff, .count = count, .type = type, .op = op};
   const auto check = [&]() -> Status {
-    TC_RETURN_IF_ERROR(PlanCollective(tcOpAllReduce, type, comm, &plan));
+    TC_RETURN_IF_ERROR(PlanCollective(tcOpAllReduce, type, count, comm, &plan));
     TC_RETURN_IF_ERROR(CheckReduction(op));
     TC_RETURN_IF_ERROR(CheckBytes("recvbuff", count, 1, type));
     TC_RETURN_IF_ERROR(CheckBuffer("sendbuff", sendbuff, count, type));
