@@ -48,7 +48,9 @@ AgreedFacts FindFacts(const FactSources& sources, const Backend& backend, const 
   kind.arch = backend.chip().arch;
   kind.sms = backend.chip().sms;
   kind.host = backend.chip().arch == kHostArch;
-  if (!kind.host && devices.size() > 1) {  // one rank alone has no path to anywhere
+  // One rank alone has no path to anywhere; without a table the planner decides nothing, which is not worth a wait for
+  // NVML at every init.
+  if (!sources.facts_file.empty() && !kind.host && devices.size() > 1) {
     Env env;
     env.sysfs_root = sources.sysfs_root;
     env.topo_file = sources.topo_file;
