@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -287,6 +288,27 @@ TEST(Lifecycle, AThousandCyclesLeakNoDescriptorThreadMappingOrPage) {
   EXPECT_LE(Lines("/proc/self/maps"), mappings + 8);         // an arena more or less
   EXPECT_LE(ResidentBytes(), resident + (size_t{2} << 20));  // 900 leaked pages would be 3.6 MB
 #endif
+}
+
+// Verification finds a plane broken: init goes on without it, here through host memory, for this backend only pushes.
+TEST(Lifecycle, RanksThatDoNotReachEachOthersMemoryRightlyAreTogetherAllTheSame) {
+  ASSERT_EQ(::setenv("TC_VERIFY_FAIL", "stores:0-1", 1), 0);
+  RunRanks(Launch::kThreads, 2, [](int rank, tcComm_t comm) {
+    const float mine = static_cast<float>(rank + 1);
+    float sum = 0;
+    TC_EXPECT_OK(tcAllReduce(&mine, &sum, 1, tcFloat32, tcSum, comm, nullptr));
+    TC_EXPECT_OK(tcStreamSynchronize(comm, nullptr));
+    EXPECT_EQ(sum, 3.0f);
+  });
+  ASSERT_EQ(::setenv("TC_PLANE", "push", 1), 0);
+  tcComm_t comms[2];
+  tcConfig_t config = TestConfig();
+  config.backend = tcBackendHost;
+  EXPECT_FAILS(tcInitCommAll(comms, 2, nullptr, &config), tcUnsupported, "rank 0's stores into rank 1's memory");
+  ASSERT_EQ(::unsetenv("TC_PLANE"), 0);
+  ASSERT_EQ(::setenv("TC_VERIFY_FAIL", "stores:0", 1), 0);
+  EXPECT_FAILS(tcInitCommAll(comms, 2, nullptr, &config), tcInvalidArgument, "TC_VERIFY_FAIL is \"stores:0\"");
+  ASSERT_EQ(::unsetenv("TC_VERIFY_FAIL"), 0);
 }
 
 TEST(Lifecycle, DestroyCompletesWhatIsQueued) {
