@@ -48,6 +48,7 @@ Found FindAll() {
   Find("cuMemExportToShareableHandle", &driver.MemExportToShareableHandle, &found.why);
   Find("cuMemImportFromShareableHandle", &driver.MemImportFromShareableHandle, &found.why);
   Find("cuStreamWaitValue64", &driver.StreamWaitValue64, &found.why);
+  Find("cuTensorMapEncodeTiled", &driver.TensorMapEncodeTiled, &found.why);
   return found;
 }
 

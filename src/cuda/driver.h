@@ -1,5 +1,5 @@
-// The CUDA driver's functions for virtual memory, devices, contexts and waits in streams, found at run time: the
-// library loads without a driver.
+// The CUDA driver's functions for virtual memory, devices, contexts, waits in streams and tensor maps, found at run
+// time: the library loads without a driver.
 #pragma once
 
 #include <cuda.h>
@@ -27,6 +27,7 @@ struct Driver {
   decltype(&::cuMemExportToShareableHandle) MemExportToShareableHandle;
   decltype(&::cuMemImportFromShareableHandle) MemImportFromShareableHandle;
   decltype(&::cuStreamWaitValue64) StreamWaitValue64;
+  decltype(&::cuTensorMapEncodeTiled) TensorMapEncodeTiled;
 };
 
 // NULL, with the reason in *why, when there is no driver or it lacks a function.

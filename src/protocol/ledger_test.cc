@@ -79,9 +79,9 @@ TEST(Ledger, NobodySpinsBesideWaitUntil) {
                 });
 }
 
-// P13: a named barrier is one that is not __syncthreads'.
+// P13: a named barrier is one that is not __syncthreads'; an mbarrier and a cluster's barrier are none.
 TEST(Ledger, NamesEveryNamedBarrierOfTheKernelsAndNoOther) {
-  const std::regex named("(bar|barrier)(\\.cta)?\\.(sync|arrive|red)[^\\n]*");
+  const std::regex named("\\b(bar|barrier)(\\.cta)?\\.(sync|arrive|red)[^\\n]*");
   std::multiset<std::string> users;
   if (!fs::exists(fs::path(TC_SOURCE_DIR) / "src" / "cuda")) GTEST_SKIP();
   ForEachSource({"cuda"}, [&](const std::string& path, const std::string& text) {
