@@ -403,10 +403,13 @@ std::string LineAndColumn(const std::string& text, size_t byte) {
   return Format("line %zu, column %zu", line, end - (last == std::string::npos ? 0 : last + 1) + 1);
 }
 
-// The same key twice in one object is a slip that a parser passes over.
-class DuplicateKeys {
+// Looks at a text while it is parsed: no object may have a key twice, a slip that a parser passes over, and nothing may
+// lie so deep that who prints it by recursion would run out of stack.
+class ShapeCheck {
  public:
-  bool operator()(int, Json::parse_event_t event, const Json& parsed) {
+  bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
+    constexpr int kMostDepth = 32;
+    if (depth > kMostDepth) Refuse("", Format("is nested more than %d deep", kMostDepth));
     if (event == Json::parse_event_t::object_start) keys_.emplace_back();
     if (event == Json::parse_event_t::object_end) keys_.pop_back();
     if (event == Json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second) {
@@ -460,8 +463,8 @@ int PathOrder(const std::string& name) {
 
 Status ParseFactTable(const std::string& text, FactTable* table) {
   try {
-    DuplicateKeys duplicates;
-    FactTable read = ReadTable(Json::parse(text, std::ref(duplicates)));
+    ShapeCheck check;
+    FactTable read = ReadTable(Json::parse(text, std::ref(check)));
     // Facts that a file may leave out, but no plan can do without.
     const auto arch = std::find_if(std::begin(kArchFacts), std::end(kArchFacts),
                                    [&](const ArchFacts& facts) { return read.gpu.arch == facts.arch; });

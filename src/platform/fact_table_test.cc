@@ -111,6 +111,10 @@ TEST(FactTable, WhatIsWrongIsSaidWithItsPlace) {
   const std::string text = Contents("rtx-pro-5000-x4");
   ExpectRefused(text.substr(0, text.find("\"arch\"") + 8), "line 5, column 44: this is no JSON, or it ends too early");
   ExpectRefused("[1]", "the table: is [1]; it must be an object");
+  for (const size_t deep : {40, 500'000}) {  // a file may be as large
+    ExpectRefused("{\"name\": " + std::string(deep, '[') + std::string(deep, ']') + "}",
+                  "the table: is nested more than 32 deep");
+  }
   ExpectRefused(With("\"gpus\": 4", "\"version\": 2, \"bandwidth\": 4"), "version: is 2; this library reads version 1");
   ExpectRefused(With("\"gpus\": 4,", ""), "the table: has no \"gpus\"");
   ExpectRefused(With("\"gpus\": 4", "\"gpus\": 4, \"gpus\": 4"),
