@@ -175,7 +175,7 @@ void Remember(const std::string& directory, const std::string& key) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   const std::string path = PathFor(directory, key);
-  const std::string temporary = path + Format(".%d", static_cast<int>(::getpid()));
+  const std::string temporary = path + Format(".%d", static_cast<int>(::gettid()));
   std::ofstream file(temporary, std::ios::binary);
   file << Remembered(key);
   file.close();

@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include "base/data_type.h"
 #include "platform/mutated_text.h"
+#include "platform/recorded_table.h"
 
 namespace tc {
 namespace {
@@ -15,23 +14,8 @@ namespace {
 using platform::FactTable;
 using platform::Pattern;
 
-std::string Contents(const std::string& name) {
-  std::ifstream in(std::string(TC_TESTDATA) + "/" + name + ".json");
-  EXPECT_TRUE(in) << name;
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-FactTable Table(const std::string& name) {
-  FactTable table;
-  const Status status = ParseFactTable(Contents(name), &table);
-  EXPECT_TRUE(status.ok()) << status.sentence();
-  return table;
-}
-
-FactTable Seed() { return Table("rtx-pro-5000-x4"); }
-FactTable Nvlink() { return Table("h200-x2"); }
+FactTable Seed() { return platform::RecordedTable("rtx-pro-5000-x4"); }
+FactTable Nvlink() { return platform::RecordedTable("h200-x2"); }
 
 Plan Planned(const PlanRequest& request, const FactTable& table) {
   Plan plan;
@@ -397,7 +381,7 @@ TEST(Planner, RefusesWhatItCannotPlan) {
 // Whatever a table that was read says, times are numbers and the plan is whole.
 TEST(Planner, PlansByTenThousandMutatedTables) {
   std::mt19937_64 random(20261202);
-  const std::string texts[] = {Contents("rtx-pro-5000-x4"), Contents("h200-x2")};
+  const std::string texts[] = {platform::TableText("rtx-pro-5000-x4"), platform::TableText("h200-x2")};
   int planned = 0;
   for (int i = 0; i < 10000; ++i) {
     FactTable table;

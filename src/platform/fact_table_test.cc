@@ -9,32 +9,16 @@
 #include <sstream>
 
 #include "platform/mutated_text.h"
+#include "platform/recorded_table.h"
 
 namespace tc::platform {
 namespace {
 
 constexpr const char* kTables[] = {"rtx-pro-5000-x4", "h200-x2"};
 
-std::string TestFile(const std::string& name) { return std::string(TC_TESTDATA) + "/" + name + ".json"; }
-
-std::string Contents(const std::string& name) {
-  std::ifstream in(TestFile(name));
-  EXPECT_TRUE(in) << name;
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-FactTable Table(const std::string& name) {
-  FactTable table;
-  const Status status = ReadFactTable(TestFile(name), &table);
-  EXPECT_TRUE(status.ok()) << status.sentence();
-  return table;
-}
-
 // The seed's table with one passage replaced by another.
 std::string With(const std::string& passage, const std::string& replacement) {
-  std::string text = Contents("rtx-pro-5000-x4");
+  std::string text = TableText("rtx-pro-5000-x4");
   const size_t at = text.find(passage);
   EXPECT_NE(at, std::string::npos) << passage;
   return text.replace(at, passage.size(), replacement);
@@ -50,7 +34,7 @@ void ExpectRefused(const std::string& text, const std::string& sentence) {
 }
 
 TEST(FactTable, HoldsTheSeedsFacts) {
-  const FactTable table = Table("rtx-pro-5000-x4");
+  const FactTable table = RecordedTable("rtx-pro-5000-x4");
   EXPECT_EQ(table.gpus, 4);
   EXPECT_EQ(table.gpu.sms, 110);
   EXPECT_EQ(table.gpu.arch, "sm_120");
@@ -81,7 +65,7 @@ TEST(FactTable, HoldsTheSeedsFacts) {
 }
 
 TEST(FactTable, HoldsTheFactsOfTheNvlinkMachine) {
-  const FactTable table = Table("h200-x2");
+  const FactTable table = RecordedTable("h200-x2");
   EXPECT_EQ(table.paths[0][1], "NV18");
   EXPECT_EQ(table.planes.at(tcPlanePush).by_sms.at(132), 368.7);
   EXPECT_EQ(table.planes.at(tcPlaneCopyEngine).at_once.at(Pattern::kBothWays).at("NV18"), 391);
@@ -93,7 +77,7 @@ TEST(FactTable, HoldsTheFactsOfTheNvlinkMachine) {
 
 TEST(FactTable, WhatIsWrittenIsReadAgain) {
   for (const char* name : kTables) {
-    const FactTable table = Table(name);
+    const FactTable table = RecordedTable(name);
     const std::string text = ToJson(table);
     EXPECT_NE(text.find("\"version\": 1"), std::string::npos);
     FactTable again;
@@ -108,7 +92,7 @@ TEST(FactTable, WhatIsWrittenIsReadAgain) {
 
 TEST(FactTable, WhatIsWrongIsSaidWithItsPlace) {
   ExpectRefused("", "line 1, column 1: this is no JSON, or it ends too early");
-  const std::string text = Contents("rtx-pro-5000-x4");
+  const std::string text = TableText("rtx-pro-5000-x4");
   ExpectRefused(text.substr(0, text.find("\"arch\"") + 8), "line 5, column 44: this is no JSON, or it ends too early");
   ExpectRefused("[1]", "the table: is [1]; it must be an object");
   for (const size_t deep : {40, 500'000}) {  // a file may be as large
@@ -163,7 +147,7 @@ TEST(FactTable, AFileThatIsNoneIsRefusedByName) {
   EXPECT_NE(sentence(folder / "pipe").find("not a regular file"), std::string::npos);  // and does not wait for a writer
   std::ofstream(folder / "large") << std::string(5 << 20, ' ');
   EXPECT_NE(sentence(folder / "large").find("larger than"), std::string::npos);
-  std::ofstream(folder / "torn") << Contents("h200-x2").substr(0, 300);
+  std::ofstream(folder / "torn") << TableText("h200-x2").substr(0, 300);
   EXPECT_NE(sentence(folder / "torn").find("line 6"), std::string::npos);
   EXPECT_NE(sentence(folder / "torn").find("correct it, or have the machine measured again"), std::string::npos);
   std::filesystem::remove_all(folder);
@@ -172,7 +156,7 @@ TEST(FactTable, AFileThatIsNoneIsRefusedByName) {
 TEST(FactTable, FallsBackToTheBuiltInModel) {
   const MachineKind kind{.arch = "sm_90", .sms = 132, .paths = {{"X", "NV18"}, {"NV18", "X"}}};
   std::string warning;
-  EXPECT_FALSE(FactsOrBuiltIn(TestFile("h200-x2"), kind, &warning).built_in);
+  EXPECT_FALSE(FactsOrBuiltIn(TableFile("h200-x2"), kind, &warning).built_in);
   EXPECT_EQ(warning, "");
   EXPECT_TRUE(FactsOrBuiltIn("", kind, &warning).built_in);
   EXPECT_EQ(warning, "");
@@ -201,7 +185,7 @@ TEST(FactTable, TenThousandMutatedFilesCrashNothing) {
   std::mt19937_64 random(20261201);
   int refused = 0;
   for (int i = 0; i < 10000; ++i) {
-    const std::string text = Mutated(Contents(kTables[i % 2]), random);
+    const std::string text = Mutated(TableText(kTables[i % 2]), random);
     FactTable table;
     const Status status = ParseFactTable(text, &table);
     EXPECT_TRUE(status.ok() || (status.code() == tcInvalidArgument && !status.sentence().empty())) << text;
@@ -225,7 +209,7 @@ TEST(FactTable, MutatedFilesFallBackToTheBuiltInModel) {
   const MachineKind kind{.arch = "sm_120", .sms = 110};
   int refused = 0;
   for (int i = 0; i < 100; ++i) {
-    std::ofstream(name, std::ios::trunc | std::ios::binary) << Mutated(Contents(kTables[i % 2]), random);
+    std::ofstream(name, std::ios::trunc | std::ios::binary) << Mutated(TableText(kTables[i % 2]), random);
     std::string warning;
     const FactTable table = FactsOrBuiltIn(name, kind, &warning);
     EXPECT_EQ(table.built_in, !warning.empty()) << warning;
