@@ -199,13 +199,13 @@ Status Communicator::VerifyPeers() {
   }
   if (verifies && rank() == 0 && verdicts_.fine()) Remember(CacheDirectory(settings_.cache_dir), key);
 
-  tcPlane_t best = tcPlaneAuto;
+  usual_plane_ = tcPlaneAuto;
   std::string failed;
   for (const tcPlane_t plane : {tcPlanePush, tcPlanePull, tcPlaneCopyEngine}) {
     if ((backend_->planes() >> plane & 1) == 0) continue;
     const std::string why = WhyFailed(verdicts_, plane);
     if (why.empty()) {
-      if (best == tcPlaneAuto) best = plane;
+      if (usual_plane_ == tcPlaneAuto) usual_plane_ = plane;
       continue;
     }
     if (failed.empty()) failed = why;
@@ -214,11 +214,7 @@ Status Communicator::VerifyPeers() {
         why.c_str());
   }
   if (settings_.plane != tcPlaneAuto) return MayUse(settings_.plane);
-  if (best == tcPlaneAuto) {
-    StageThroughHost(failed);
-  } else if (best != tcPlanePush) {
-    settings_.plane = best;
-  }
+  if (usual_plane_ == tcPlaneAuto) StageThroughHost(failed);
   return {};
 }
 

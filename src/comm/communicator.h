@@ -78,6 +78,8 @@ class Communicator {
   const CommSettings& settings() const { return settings_; }
   Backend& backend() const { return *backend_; }
   const RankView& view() const { return view_; }
+  // Of an operator for which nobody says it: the first of push, pull and copy engine that passed its verification.
+  tcPlane_t usual_plane() const { return usual_plane_; }
   // tcUnsupported, and why, for a plane that failed its verification.
   Status MayUse(tcPlane_t plane) const;
   const AgreedFacts& facts() const { return facts_; }
@@ -191,6 +193,7 @@ class Communicator {
   AgreedFacts facts_;
   mutable std::map<OperatorKey, PlaneChoice> choices_;
   PeerVerdicts verdicts_;
+  tcPlane_t usual_plane_ = tcPlanePush;
   std::shared_ptr<Segment> device_memory_;
   uint64_t reserved_bytes_ = 0;  // on this rank, by MapControl
   std::vector<std::shared_ptr<Segment>> control_mappings_;

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "host/backend.h"
+#include "ops/operators.h"
 #include "ops/rank_threads.h"
 
 namespace tc {
@@ -68,6 +69,17 @@ class VerifyingBackend final : public host::HostBackend {
   std::atomic<int>& steps_;
 };
 
+// What an operator would run on. The host backend has kernels for push alone, and says of which plane it has none.
+void ExpectDecided(const Communicator& comm, const std::string& plane) {
+  tcOpDesc_t desc;
+  TC_OP_DESC_INIT(&desc);
+  desc.op = tcOpAllGather;
+  desc.type = tcFloat32;
+  desc.count = 1;
+  const Status status = OperatorSupported(comm, desc);
+  EXPECT_NE(status.sentence().find(plane), std::string::npos) << status.sentence();
+}
+
 class VerifiedPlanes : public ::testing::Test {
  protected:
   VerifiedPlanes() {
@@ -119,7 +131,7 @@ class VerifiedPlanes : public ::testing::Test {
 TEST_F(VerifiedPlanes, AreAllWhereAllIsRightWhichIsRemembered) {
   const auto expect_all = [](const Status& made, Communicator* comm) {
     ASSERT_TRUE(made.ok()) << made.sentence();
-    EXPECT_EQ(comm->settings().plane, tcPlaneAuto);
+    EXPECT_EQ(comm->usual_plane(), tcPlanePush);
     for (const tcPlane_t plane : {tcPlanePush, tcPlanePull, tcPlaneCopyEngine}) EXPECT_TRUE(comm->MayUse(plane).ok());
   };
   EXPECT_EQ(Run({}, expect_all), StepsOfAll());
@@ -137,11 +149,12 @@ TEST_F(VerifiedPlanes, LeaveOutTheOneThatFailsAndSayWhichBetweenWhomAndWhy) {
     warnings_.clear();
     const int steps = Run({{PeerCheck::kStores, 2, 0}}, [](const Status& made, Communicator* comm) {
       ASSERT_TRUE(made.ok()) << made.sentence();
-      EXPECT_EQ(comm->settings().plane, tcPlanePull);
+      EXPECT_EQ(comm->usual_plane(), tcPlanePull);
       const Status push = comm->MayUse(tcPlanePush);
       EXPECT_EQ(push.code(), tcUnsupported);
       EXPECT_NE(push.sentence().find("rank 2's stores into rank 0's memory"), std::string::npos) << push.sentence();
       EXPECT_TRUE(comm->MayUse(tcPlaneCopyEngine).ok());
+      ExpectDecided(*comm, "plane 2 (pull)");
     });
     EXPECT_EQ(steps, StepsOfAll());
     ASSERT_EQ(warnings_.size(), 1u);
@@ -154,7 +167,7 @@ TEST_F(VerifiedPlanes, LeaveOutTheOneThatFailsAndSayWhichBetweenWhomAndWhy) {
 TEST_F(VerifiedPlanes, AreTheCopyEnginesWhereSmsReachNothing) {
   Run({{PeerCheck::kStores, 2, 0}, {PeerCheck::kLoads, 1, 2}}, [](const Status& made, Communicator* comm) {
     ASSERT_TRUE(made.ok()) << made.sentence();
-    EXPECT_EQ(comm->settings().plane, tcPlaneCopyEngine);
+    EXPECT_EQ(comm->usual_plane(), tcPlaneCopyEngine);
   });
 }
 
@@ -183,7 +196,7 @@ TEST_F(VerifiedPlanes, FailuresCanBeInjected) {
   settings_.check_failures.Fail(PeerCheck::kStores, 0, 1);
   Run({}, [](const Status& made, Communicator* comm) {
     ASSERT_TRUE(made.ok()) << made.sentence();
-    EXPECT_EQ(comm->settings().plane, tcPlanePull);
+    EXPECT_EQ(comm->usual_plane(), tcPlanePull);
   });
 }
 

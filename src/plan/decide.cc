@@ -64,6 +64,9 @@ std::string WhyLaunched(const Plan& plan, tcPlane_t asked, const Communicator& c
   if (comm.settings().host_staged()) return "all data of this communicator goes through host memory";
   if (asked != tcPlaneAuto) return "the caller asks for this plane";
   if (comm.settings().plane != tcPlaneAuto) return "TC_PLANE asks for this plane";
+  if (comm.facts().table.built_in && comm.usual_plane() != tcPlanePush) {
+    return "the planes before it failed their verification";
+  }
   if (comm.facts().table.built_in) return "no figures of this machine were given (TC_FACTS), so it is push as ever";
   if (plan.best().way == Way::kOne) return "the planner's choice";
   return "the planner's first choice, " + Describe(plan.best()) +
@@ -101,6 +104,7 @@ Status Decide(const PlanRequest& shape, tcPlane_t asked, const Communicator& com
   const platform::FactTable& table = comm.facts().table;
   TC_RETURN_IF_ERROR(ChoosePlane(asked, comm.settings().plane, &decision->plane));
   const bool open = asked == tcPlaneAuto && comm.settings().plane == tcPlaneAuto && comm.n_ranks() > 1;
+  if (open) decision->plane = comm.usual_plane();
   if (open && !table.built_in && IsKnown(shape)) {
     const Communicator::PlaneChoice choice = Choose(shape, comm);
     if (choice.plane != tcPlaneAuto) decision->plane = choice.plane;
